@@ -1,0 +1,177 @@
+"""The public `Coverage` object: calibrate, update, gain, filter, result, save, load, union."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mncover import datafile
+from mncover.data import CoverageData, Run
+from mncover.engine import Engine
+from mncover.errors import MismatchError, ModelError
+from mncover.loading import load_subject
+from mncover.progress import bar
+from mncover.recorder import Recorder
+from mncover.results import Result, gain_share, summarize
+from mncover.rows import Rows
+from mncover.selection import Selection, sequential_filter
+from mncover.settings import Settings
+from mncover.texts import Text, check_cases, check_texts
+
+
+class Coverage:
+    """Measures how much of a model's inside texts exercise.
+
+    `model` and `tokenizer` are Hugging Face objects, or a folder or hub name. The model is used
+    where it lies (CPU or GPU) and is left as it was found.
+
+        cov = Coverage("path/to/model", bins=10)
+        cov.calibrate(train_texts)
+        cov.update(["Not bad at all."], context="negation")
+        print(cov.result().cover)
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any = None,
+        *,
+        bins: int = 10,
+        max_length: int = 128,
+        attention_weight: float = 1.0,
+        batch_size: int = 32,
+        progress: bool | None = None,
+    ) -> None:
+        settings = Settings(bins, max_length, attention_weight)
+        subject = load_subject(model, tokenizer)
+        self._engine: Engine | None = Engine(subject, settings, batch_size, progress)
+        self._data: CoverageData | None = None
+        self._recorder: Recorder | None = None
+
+    @classmethod
+    def load(cls, path: str | Path, model: Any = None, tokenizer: Any = None) -> Coverage:
+        """Read a data file.
+
+        Without a model the object can report, save and unite. With the model that the file was
+        measured on, it can go on measuring after `calibrate` with the same texts.
+        """
+        data = datafile.read(Path(path))
+        if model is None:
+            return cls._of(data, None)
+        engine = Engine(load_subject(model, tokenizer), data.identity.settings, 32, None)
+        engine.require_same_subject(data.identity)
+        return cls._of(data, engine)
+
+    @classmethod
+    def _of(cls, data: CoverageData, engine: Engine | None) -> Coverage:
+        cov = cls.__new__(cls)
+        cov._engine, cov._data, cov._recorder = engine, data, None
+        return cov
+
+    def calibrate(self, texts: Iterable[Text], cache: bool = True) -> Coverage:
+        """Learn the range of every neuron from texts, normally the training set.
+
+        A second call widens the ranges by further texts. Once coverage was measured only the
+        same ranges are accepted, because bins must not change under what was counted. With
+        `cache`, ranges are kept in the user's cache folder and found again.
+        """
+        engine = self._require_engine()
+        ranges = engine.calibrate(check_texts(texts), cache)
+        if engine.ranges is not None:
+            ranges = engine.ranges.merge(ranges)
+        known = self._data.identity.ranges_fingerprint if self._data else None
+        if known not in (None, ranges.fingerprint):
+            raise MismatchError(
+                "coverage was already measured with other ranges: "
+                "calibrate on the same texts, or start with a new Coverage."
+            )
+        engine.use_ranges(ranges)
+        return self
+
+    def update(
+        self,
+        texts: Iterable[Text],
+        context: str | Sequence[str] = "",
+        labels: Sequence[Any] | None = None,
+        gains: bool = False,
+    ) -> Coverage:
+        """Measure texts and add their hits, kept apart under `context`.
+
+        `context` is one name, or one per text; texts of one context are then measured together,
+        in the order in which contexts first appear. `labels` are class numbers or names. With
+        `gains`, what each text adds in that order is recorded too, which takes a little longer.
+        """
+        engine, recorder = self._require_engine(), self._require_recorder()
+        rows = Rows.make(check_texts(texts), context, labels, engine.subject.labels)
+        if not gains:
+            recorder.record(rows)
+            return self
+        with bar("Measuring", len(rows), engine.progress) as advance:
+            for _ in recorder.record_in_order(rows.by_context(), advance):
+                pass
+        return self
+
+    def gain(self, texts: Iterable[Text]) -> NDArray[np.float64]:
+        """Return what each text would add to Cover now; nothing changes."""
+        engine, recorder = self._require_engine(), self._require_recorder()
+        hidden, attention = engine.novel(check_texts(texts), recorder.total)
+        shares = gain_share(engine.layout, engine.settings, hidden, attention)
+        return np.asarray(shares, dtype=np.float64)
+
+    def filter(
+        self,
+        cases: Iterable[Text | Sequence[Text]],
+        threshold: float = 0.0,
+        on_top: bool = False,
+    ) -> Selection:
+        """Visit cases in order; keep those that add more than `threshold` to what was kept.
+
+        A case is a list of texts, or one text. It starts from nothing kept, or, with `on_top`,
+        from what this object has covered. Nothing in this object changes.
+        """
+        engine, recorder = self._require_engine(), self._require_recorder()
+        words = engine.backend.new_map()
+        if on_top:
+            words |= recorder.total
+        return sequential_filter(engine, check_cases(cases), threshold, words)
+
+    def result(self) -> Result:
+        """Return the numbers: Cover, bins by kind, layer and head, and by context."""
+        return summarize(self.data)
+
+    def save(self, path: str | Path) -> None:
+        """Write everything measured to a data file, replacing it in one step."""
+        datafile.write(self.data, Path(path))
+
+    def __or__(self, other: Coverage) -> Coverage:
+        if not isinstance(other, Coverage):
+            return NotImplemented
+        return Coverage._of(self.data.union(other.data), self._engine or other._engine)
+
+    @property
+    def data(self) -> CoverageData:
+        """Everything measured, as the reading half knows it."""
+        if self._data is None:
+            self._data = CoverageData(self._require_engine().identity())
+        if self._recorder is not None:
+            self._recorder.close()
+        return self._data
+
+    def _require_engine(self) -> Engine:
+        if self._engine is None:
+            raise ModelError(
+                "this Coverage was loaded without a model, so it cannot measure: "
+                "use Coverage.load(path, model, tokenizer)."
+            )
+        return self._engine
+
+    def _require_recorder(self) -> Recorder:
+        engine = self._require_engine()
+        _ = engine.bounds  # refuses, before any work, to measure without ranges
+        if self._recorder is None:
+            self._recorder = Recorder(engine, self.data, Run.start())
+        return self._recorder

@@ -1,0 +1,185 @@
+"""What was measured: the hits of each context and a row for each text.
+
+The reading half's centre: `datafile.py` stores it, `results.py` computes numbers from it. It
+knows neither torch nor the model, only the model's fingerprint.
+"""
+
+from __future__ import annotations
+
+import datetime
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mncover import maps
+from mncover.blobs import Blob, BlobStore
+from mncover.errors import MismatchError
+from mncover.settings import Settings
+from mncover.sites import Layout
+from mncover.table import Table
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What two measurements must share for their union to mean anything."""
+
+    model: str
+    model_fingerprint: str
+    tokenizer_fingerprint: str
+    ranges_fingerprint: str
+    settings: Settings
+    layout: Layout
+    labels: tuple[str, ...]
+    calibration_texts: int
+    reachable: tuple[tuple[int, ...], ...]
+
+    def require_same(self, other: Identity) -> None:
+        """Refuse another model, tokenizer, ranges or settings, naming the first difference."""
+        for field in fields(self):
+            mine, theirs = getattr(self, field.name), getattr(other, field.name)
+            if field.name in ("model", "calibration_texts") or mine == theirs:  # no identity
+                continue
+            raise MismatchError(f"they differ in {_difference(field.name, mine, theirs)}")
+
+
+def _difference(name: str, mine: object, theirs: object) -> str:
+    if isinstance(mine, Settings) and isinstance(theirs, Settings):
+        pairs = zip(mine.to_json().items(), theirs.to_json().items(), strict=True)
+        return ", ".join(f"{key} ({a} and {b})" for (key, a), (_, b) in pairs if a != b)
+    what = {
+        "model_fingerprint": "the model's weights",
+        "tokenizer_fingerprint": "the tokenizer",
+        "ranges_fingerprint": "the ranges (calibrated on other texts)",
+        "layout": "the model's sites",
+        "reachable": "the ranges",
+    }.get(name, name.replace("_", " "))
+    show = isinstance(mine, str | int) or name == "labels"
+    return f"{what} ({str(mine)[:12]} and {str(theirs)[:12]})" if show else what
+
+
+@dataclass(frozen=True)
+class Run:
+    """One session of measuring; its rows are numbered from 0."""
+
+    id: str
+    created: str
+    suite: str = ""
+    suite_fingerprint: str = ""
+    texts: int = 0  # how many the suite has, if known: fewer rows mean an interrupted run
+
+    @classmethod
+    def start(cls, suite: str = "", suite_fingerprint: str = "", texts: int = 0) -> Run:
+        """Return a new run with a name of its own."""
+        now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="microseconds")
+        return cls(secrets.token_hex(8), now, suite, suite_fingerprint, texts)
+
+
+class CoverageData:
+    """The hits of each context, packed, and the table of texts.
+
+    Maps are unpacked one at a time; between uses they wait on disk.
+    """
+
+    def __init__(self, identity: Identity) -> None:
+        self.identity = identity
+        self.runs: list[Run] = []
+        self.table = Table.empty(len(identity.labels))
+        self._blobs = BlobStore()
+        self._contexts: dict[str, Blob | None] = {}  # None: nothing packed yet
+
+    @property
+    def _bins(self) -> int:
+        return self.identity.settings.bins
+
+    @property
+    def contexts(self) -> list[str]:
+        """The names of the contexts, in the order in which they first appeared."""
+        return list(self._contexts)
+
+    def packed(self, context: str) -> bytes:
+        """Return a context's map as `maps.pack` made it."""
+        blob = self._contexts[context]
+        return maps.pack(self.map_of(context), self._bins) if blob is None else self._blobs.get(blob)
+
+    def context_number(self, context: str) -> int:
+        """Return a context's place among the contexts; a new one comes last."""
+        self._contexts.setdefault(context)
+        return self.contexts.index(context)
+
+    def put_packed(self, context: str, data: bytes) -> None:
+        """Set a context's map to what `maps.pack` made."""
+        self._contexts[context] = self._blobs.put(data)
+
+    def map_of(self, context: str) -> maps.Words:
+        """Return a context's map; an empty one for a context not seen yet."""
+        layout, bins = self.identity.layout, self._bins
+        if self._contexts.get(context) is None:
+            return maps.empty_map(layout, bins)
+        return maps.unpack(self.packed(context), layout, bins)
+
+    def set_map(self, context: str, words: maps.Words) -> None:
+        """Set a context's map."""
+        self.put_packed(context, maps.pack(words, self._bins))
+
+    def maps(self) -> Iterator[tuple[str, maps.Words]]:
+        """Yield every context with its map, one at a time."""
+        for context in self.contexts:
+            yield context, self.map_of(context)
+
+    def total(self) -> maps.Words:
+        """Return the union of all contexts."""
+        words = maps.empty_map(self.identity.layout, self._bins)
+        for _, context in self.maps():
+            words |= context
+        return words
+
+    def add_rows(self, rows: Table) -> None:
+        """Add rows; their `run` and `context` count in this object's lists."""
+        self.table = self.table.append(rows)
+
+    @property
+    def incomplete(self) -> list[Run]:
+        """The runs that were interrupted before their suite's end."""
+        done = np.bincount(self.table["run"], minlength=len(self.runs))
+        return [run for run, n in zip(self.runs, done, strict=True) if n < run.texts]
+
+    def union(self, other: CoverageData) -> CoverageData:
+        """Return what both measured; rows that both have are kept once."""
+        self.identity.require_same(other.identity)
+        united = CoverageData(replace(self.identity))
+        united.runs = sorted({*self.runs, *other.runs}, key=lambda run: (run.created, run.id))
+        names = list(dict.fromkeys([*self.contexts, *other.contexts]))
+        rows = _rows_for(self, united.runs, names).append(_rows_for(other, united.runs, names))
+        rows = rows.in_order()
+        order = _first_appearance(rows["context"], len(names))
+        united.table = rows.renumbered(context=np.argsort(order))
+        for i in order:
+            united.put_packed(names[i], _united_map(names[i], self, other))
+        return united
+
+
+def _rows_for(data: CoverageData, runs: list[Run], contexts: list[str]) -> Table:
+    """Return the rows with runs and contexts counted in the given lists."""
+    run = np.array([runs.index(r) for r in data.runs], dtype=np.int64)
+    context = np.array([contexts.index(c) for c in data.contexts], dtype=np.int64)
+    return data.table.renumbered(run=run, context=context)
+
+
+def _first_appearance(column: NDArray[np.int32], n: int) -> NDArray[np.int64]:
+    """Return 0..n-1 in the order in which they first appear; what never does comes last."""
+    first = np.full(n, len(column))
+    np.minimum.at(first, column, np.arange(len(column)))
+    return np.argsort(first, kind="stable")
+
+
+def _united_map(context: str, *sources: CoverageData) -> bytes:
+    have = [data for data in sources if context in data.contexts]
+    if len(have) == 1:
+        return have[0].packed(context)
+    words = have[0].map_of(context)
+    for data in have[1:]:
+        words |= data.map_of(context)
+    return maps.pack(words, have[0].identity.settings.bins)

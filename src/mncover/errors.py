@@ -1,0 +1,48 @@
+"""The errors that mncover raises on purpose.
+
+Each carries one line that says what happened and what to do. The command line prints that
+line and exits with 1; anything else that escapes is a bug.
+"""
+
+from __future__ import annotations
+
+
+class MnCoverError(Exception):
+    """Base of every error that mncover raises on purpose."""
+
+
+class SettingsError(MnCoverError):
+    """A setting, an option or a configuration file is not usable."""
+
+
+class TextError(MnCoverError):
+    """A text, a suite or a data set is not usable; the message names file, line and field."""
+
+
+class ModelError(MnCoverError):
+    """A model or tokenizer cannot be loaded or measured."""
+
+
+class ActivationError(MnCoverError):
+    """A model produced a value that cannot be counted, such as NaN."""
+
+
+class NotCalibratedError(MnCoverError):
+    """Coverage was asked for before the ranges are known."""
+
+
+class DataFileError(MnCoverError):
+    """A data file is damaged, foreign, or written by a newer mncover."""
+
+
+class MismatchError(MnCoverError):
+    """Two things that were to be united belong to different models, ranges or settings."""
+
+
+class MissingExtraError(MnCoverError):
+    """An optional package is needed; the message names the `pip install` that brings it."""
+
+    def __init__(self, what: str, package: str, extra: str) -> None:
+        super().__init__(
+            f"{what} needs the package '{package}'. Install it with: pip install 'mncover[{extra}]'"
+        )

@@ -1,0 +1,111 @@
+"""Load a model and its tokenizer from a folder or the hub, never executing what they bring."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from mncover.errors import ModelError
+from mncover.subject import Subject
+
+DTYPES = ("auto", "float32", "float16", "bfloat16")
+
+
+def load_subject(
+    model: Any, tokenizer: Any = None, device: str | None = None, dtype: str = "auto"
+) -> Subject:
+    """Return a subject from Hugging Face objects, or from a folder or hub name.
+
+    Weights are read from safetensors only, and remote code is never run. `tokenizer` defaults
+    to the one that lies beside the model.
+    """
+    if not isinstance(model, str | Path):
+        if tokenizer is None:
+            raise ModelError("give the tokenizer too: a loaded model does not bring its own.")
+        return Subject(model, _tokenizer(tokenizer))
+    name = str(model)
+    loaded = _model(name, dtype)
+    if device is not None:
+        loaded = _moved(loaded, device)
+    return Subject(loaded, _tokenizer(name if tokenizer is None else tokenizer), name)
+
+
+def _model(name: str, dtype: str) -> Any:
+    import transformers
+
+    _check_folder(name)
+    if dtype not in DTYPES:
+        raise ModelError(f"`dtype` must be one of {', '.join(DTYPES)}, got {dtype!r}.")
+    safe = {"trust_remote_code": False}
+    with _quiet_loading():
+        try:
+            config = transformers.AutoConfig.from_pretrained(name, **safe)
+            loader = _model_class(config)
+            return loader.from_pretrained(
+                name, config=config, dtype=dtype, attn_implementation="eager", use_safetensors=True
+            ).eval()
+        except (OSError, ValueError, RuntimeError, KeyError, ImportError) as error:
+            raise ModelError(f"{name}: cannot be loaded ({_first_line(error)}).") from error
+
+
+def _model_class(config: Any) -> Any:
+    """Return the class the checkpoint was saved from, so that no head is made up or dropped."""
+    import transformers
+
+    for architecture in config.architectures or []:
+        found = getattr(transformers, architecture, None)
+        if found is not None:
+            return found
+    return transformers.AutoModel
+
+
+def _check_folder(name: str) -> None:
+    """Tell a mistyped folder from a name on the hub, which has at most one slash."""
+    looks_local = name.startswith((".", "/", "~")) or name.count("/") > 1 or "\\" in name
+    if looks_local and not Path(name).is_dir():
+        raise ModelError(f"{name}: no such folder.")
+    if Path(name).is_dir() and not (Path(name) / "config.json").is_file():
+        raise ModelError(f"{name}: the folder has no config.json, so it is no Hugging Face model.")
+
+
+def _tokenizer(tokenizer: Any) -> Any:
+    if not isinstance(tokenizer, str | Path):
+        return tokenizer
+    import transformers
+
+    try:
+        return transformers.AutoTokenizer.from_pretrained(str(tokenizer), trust_remote_code=False)
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        raise ModelError(
+            f"{tokenizer}: no tokenizer can be loaded from there ({_first_line(error)})."
+        ) from error
+
+
+def _moved(model: Any, device: str) -> Any:
+    try:
+        return model.to(torch.device(device))
+    except (RuntimeError, AssertionError) as error:
+        raise ModelError(f"device {device!r} cannot be used ({_first_line(error)}).") from error
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return (lines[0] if lines else type(error).__name__).rstrip(".")
+
+
+class _quiet_loading:
+    """Hide transformers' own progress bars while weights are loaded."""
+
+    def __enter__(self) -> None:
+        from transformers.utils import logging
+
+        self.shown = logging.is_progress_bar_enabled()
+        logging.disable_progress_bar()
+
+    def __exit__(self, *exc: object) -> None:
+        from transformers.utils import logging
+
+        if self.shown:
+            logging.enable_progress_bar()

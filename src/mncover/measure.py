@@ -1,0 +1,57 @@
+"""Run texts through a subject while a reader takes the sites: the one loop of the run side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from mncover.batches import Encoding, batches_by_length
+from mncover.errors import ActivationError
+from mncover.readers import NotFiniteError, Reader
+from mncover.taps import Taps
+from mncover.texts import Text, shorten
+
+Advance = Callable[[int], None]
+
+
+def measure(
+    taps: Taps,
+    texts: Sequence[Text],
+    encodings: Sequence[Encoding],
+    reader: Reader,
+    batch_size: int,
+    advance: Advance,
+) -> NDArray[np.float32]:
+    """Run every text once, hand its sites to `reader`, and return the class probabilities.
+
+    The probabilities are [texts, labels], in the order of the texts; a text of no tokens, which
+    is not run, has NaN. `advance` is told how many texts each batch had.
+    """
+    subject = taps.subject
+    found = np.full((len(texts), subject.n_labels), np.nan, dtype=np.float32)
+    lengths = [encoding.length for encoding in encodings]
+    size = 1 if subject.single_rows else batch_size
+    with taps.open(reader.read) as forward:
+        for rows in batches_by_length(lengths, size):
+            reader.begin(rows, lengths[rows[0]])
+            try:
+                output = forward(subject.inputs([encodings[row] for row in rows]))
+            except NotFiniteError as error:
+                raise _activation_error(error, [texts[row] for row in rows]) from None
+            probabilities = subject.probabilities(output)
+            if probabilities is not None:
+                found[rows] = probabilities[: len(rows)].cpu().numpy()
+            advance(len(rows))
+    return found
+
+
+def _activation_error(error: NotFiniteError, texts: list[Text]) -> ActivationError:
+    finite = torch.isfinite(torch.as_tensor(error.values)).flatten(1).all(1)
+    text = texts[int((~finite).nonzero()[0])]
+    return ActivationError(
+        f'NaN or infinity in {error.site.name} for the text "{shorten(text)}": '
+        "the model's weights or its number format are at fault."
+    )

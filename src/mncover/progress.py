@@ -1,0 +1,43 @@
+"""A progress bar on a terminal, silence elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import ProgressColumn, Task
+from rich.text import Text as RichText
+
+
+class _Speed(ProgressColumn):
+    """Texts per second."""
+
+    def render(self, task: Task) -> RichText:
+        speed = task.finished_speed or task.speed
+        return RichText("" if speed is None else f"{speed:,.0f} texts/s", style="dim")
+
+
+@contextmanager
+def bar(
+    description: str, total: int, show: bool | None = None, done: int = 0
+) -> Iterator[Callable[[int], None]]:
+    """Yield a function that moves a bar forward; the bar goes away when the work is done.
+
+    `show` None means: only if standard error is a terminal. `done` is where the bar starts.
+    """
+    if not (sys.stderr.isatty() if show is None else show):
+        yield lambda n: None
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        _Speed(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(description, total=total, completed=done)
+        yield lambda n: progress.advance(task, n)

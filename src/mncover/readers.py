@@ -1,0 +1,143 @@
+"""What is done with a site's values while the model runs: one small class each.
+
+A reader is told which batch comes (`begin`), then gets every site's tensor (`read`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from torch import Tensor
+
+from mncover.backend import Array, Backend
+from mncover.errors import ModelError
+from mncover.sites import Kind, Site
+from mncover.spool import Spool
+
+
+class NotFiniteError(Exception):
+    """A site held NaN or infinity; the caller knows which texts were in the batch."""
+
+    def __init__(self, site: Site, values: Array) -> None:
+        super().__init__(site.name)
+        self.site = site
+        self.values = values
+
+
+class Reader(Protocol):
+    """Takes the sites of one batch after the other."""
+
+    def begin(self, rows: list[int], length: int) -> None:
+        """Say which texts the next batch holds, by their index, and how long they are."""
+
+    def read(self, kind: Kind, layer: int, tensor: Tensor) -> None:
+        """Take one site's values."""
+
+
+class _SiteReader:
+    """Checks a tensor's shape, and that all of it was finite; the rest is the subclass's."""
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
+        self.kernels = backend.kernels
+        self.rows: list[int] = []
+        self.length = 0
+
+    def begin(self, rows: list[int], length: int) -> None:
+        """Say which texts the next batch holds, by their index, and how long they are."""
+        self.rows = rows
+        self.length = length
+
+    def read(self, kind: Kind, layer: int, tensor: Tensor) -> None:
+        """Take one site's values."""
+        site = self.backend.site(kind, layer)
+        values = self.backend.values(tensor[: len(self.rows)])  # behind them are copies
+        shape = (len(self.rows), site.groups, self.length, site.touched_columns(self.length))
+        if tuple(values.shape) != shape:
+            raise ModelError(
+                f"{site.name} has shape {tuple(values.shape)}, expected {shape}: "
+                "its size changes from text to text, so it cannot be counted."
+            )
+        if not self.reduce(site, values):
+            raise NotFiniteError(site, values)
+
+    def reduce(self, site: Site, values: Array) -> bool:
+        """Use the values; return whether all of them were finite."""
+        raise NotImplementedError
+
+
+class WidenReader(_SiteReader):
+    """Stretches ranges so that they hold everything seen."""
+
+    def __init__(self, backend: Backend, low: Array, high: Array) -> None:
+        super().__init__(backend)
+        self.low, self.high = low, high
+
+    def reduce(self, site: Site, values: Array) -> bool:
+        """Use the values; return whether all of them were finite."""
+        causal = self.backend.layout.causal and site.kind == "attention"
+        low, high = (self.backend.ranges_of(a, site) for a in (self.low, self.high))
+        return bool(self.kernels.widen(values, low, high, causal))
+
+
+class _BinReader(_SiteReader):
+    """A reader that turns values into bins, so it needs the ranges."""
+
+    def __init__(self, backend: Backend, low: Array, high: Array) -> None:
+        super().__init__(backend)
+        self.low, self.high = low, high
+
+    def ranges(self, site: Site) -> tuple[Any, Any, int]:
+        """Return what every binning kernel takes first: low, high and the number of bins."""
+        backend = self.backend
+        return backend.ranges_of(self.low, site), backend.ranges_of(self.high, site), backend.bins
+
+
+class HitReader(_BinReader):
+    """Adds everything seen to a map; the order of texts is of no matter."""
+
+    def __init__(self, backend: Backend, low: Array, high: Array, words: Array) -> None:
+        super().__init__(backend, low, high)
+        self.words = words
+
+    def reduce(self, site: Site, values: Array) -> bool:
+        """Use the values; return whether all of them were finite."""
+        words = self.backend.words_of(self.words, site)
+        return bool(self.kernels.hit(values, *self.ranges(site), words))
+
+
+class NovelReader(_BinReader):
+    """Counts, for each text, the hidden and attention bins that a map does not have yet."""
+
+    def __init__(self, backend: Backend, low: Array, high: Array, words: Array, n: int) -> None:
+        super().__init__(backend, low, high)
+        self.words = words
+        self.new_bins = {"hidden": backend.new_counts(n), "attention": backend.new_counts(n)}
+
+    def reduce(self, site: Site, values: Array) -> bool:
+        """Use the values; return whether all of them were finite."""
+        words = self.backend.words_of(self.words, site)
+        counts = self.backend.new_counts(len(self.rows))
+        finite = self.kernels.novel(values, *self.ranges(site), words, counts)
+        self.new_bins[site.kind][self.rows] += counts
+        return bool(finite)
+
+
+class EncodeReader(_BinReader):
+    """Keeps every text's codes in a spool, to be walked in order afterwards."""
+
+    def __init__(self, backend: Backend, low: Array, high: Array, spool: Spool) -> None:
+        super().__init__(backend, low, high)
+        self.spool = spool
+
+    def begin(self, rows: list[int], length: int) -> None:
+        """Say which texts the next batch holds, by their index, and how long they are."""
+        super().begin(rows, length)
+        self.spool.begin(rows, length)
+
+    def reduce(self, site: Site, values: Array) -> bool:
+        """Use the values; return whether all of them were finite."""
+        codes = self.backend.new_codes(len(self.rows), site, self.length)
+        finite = self.kernels.encode(values, *self.ranges(site), codes, self.backend.none)
+        self.spool.write(site, codes)
+        return bool(finite)

@@ -1,0 +1,238 @@
+"""Numbers computed from what was measured.
+
+Everything here is derived: counts are added up from maps, shares are properties, and nothing
+is stored. It belongs to the reading half.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mncover import maps
+from mncover.data import CoverageData, Identity
+from mncover.settings import Settings
+from mncover.sites import Layout
+from mncover.table import UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """How many bins were covered, of how many, and how many of them can be reached at all."""
+
+    covered: int = 0
+    total: int = 0
+    reachable: int = 0
+
+    def __add__(self, other: Count) -> Count:
+        return Count(
+            self.covered + other.covered,
+            self.total + other.total,
+            self.reachable + other.reachable,
+        )
+
+    @property
+    def share(self) -> float:
+        """The covered share of all bins, 0 to 1."""
+        return self.covered / self.total if self.total else 0.0
+
+    @property
+    def share_of_reachable(self) -> float:
+        """The covered share of the bins that can be reached, 0 to 1."""
+        return self.covered / self.reachable if self.reachable else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Bins of both kinds of neuron, and the weighted share that is called Cover."""
+
+    word: Count
+    attention: Count
+    attention_weight: float
+
+    @property
+    def cover(self) -> float:
+        """Cover: (word + weight · attention) hits over all bins weighed alike."""
+        weight = self.attention_weight
+        total = self.word.total + weight * self.attention.total
+        covered = self.word.covered + weight * self.attention.covered
+        return covered / total if total else 0.0
+
+    @property
+    def cover_of_reachable(self) -> float:
+        """Cover, if bins that no text can reach are left out of the total."""
+        weight = self.attention_weight
+        total = self.word.reachable + weight * self.attention.reachable
+        covered = self.word.covered + weight * self.attention.covered
+        return covered / total if total else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class SiteResult:
+    """One site: its bins, and those of each head where it has heads."""
+
+    name: str
+    kind: str
+    layer: int
+    count: Count
+    heads: tuple[Count, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ContextResult:
+    """One context: what it covers, what it adds, and what only it has.
+
+    `adds` is over the contexts before it, `only_here` over all others. `redundant` counts the
+    texts that added nothing when their run came to them, `accuracy` is the share of labelled
+    texts predicted right; both are None where it is not known.
+    """
+
+    name: str
+    texts: int
+    truncated: int
+    empty: int
+    tally: Tally
+    adds: float
+    only_here: float
+    redundant: int | None
+    labelled: int
+    wrong: int
+
+    @property
+    def cover(self) -> float:
+        """Cover of this context alone."""
+        return self.tally.cover
+
+    @property
+    def accuracy(self) -> float | None:
+        """The share of labelled texts that the model predicts right."""
+        return 1 - self.wrong / self.labelled if self.labelled else None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The coverage of everything measured, by site and by context."""
+
+    identity: Identity
+    tally: Tally
+    sites: tuple[SiteResult, ...]
+    contexts: tuple[ContextResult, ...]
+    interrupted: tuple[str, ...] = ()
+
+    @property
+    def cover(self) -> float:
+        """Cover of all texts together, 0 to 1."""
+        return self.tally.cover
+
+    @property
+    def word(self) -> Count:
+        """The bins of hidden neurons."""
+        return self.tally.word
+
+    @property
+    def attention(self) -> Count:
+        """The bins of attention neurons."""
+        return self.tally.attention
+
+    @property
+    def texts(self) -> int:
+        """How many texts were run."""
+        return sum(context.texts for context in self.contexts)
+
+
+def weigh(identity: Identity, words: maps.Words) -> tuple[Tally, tuple[SiteResult, ...]]:
+    """Count the bins of a map, by site and in all."""
+    layout, bins = identity.layout, identity.settings.bins
+    sites = []
+    for site, covered, reachable in zip(
+        layout.sites, maps.count_bits(words, layout, bins), identity.reachable, strict=True
+    ):
+        total = layout.neurons_per_group(site) * bins
+        groups = tuple(
+            Count(int(c), total, r) for c, r in zip(covered, reachable, strict=True)
+        )
+        heads = groups if site.kind == "attention" else ()
+        count = sum(groups, Count())
+        sites.append(SiteResult(site.name, site.kind, site.layer, count, heads))
+    return tally_of(identity, sites), tuple(sites)
+
+
+def tally_of(identity: Identity, sites: Sequence[SiteResult]) -> Tally:
+    """Add up sites."""
+    word = sum((s.count for s in sites if s.kind == "hidden"), Count())
+    attention = sum((s.count for s in sites if s.kind == "attention"), Count())
+    return Tally(word, attention, identity.settings.attention_weight)
+
+
+def summarize(data: CoverageData) -> Result:
+    """Compute all numbers of a measurement; maps are unpacked one at a time, twice."""
+    identity = data.identity
+    once = maps.empty_map(identity.layout, identity.settings.bins)
+    twice = once.copy()
+    adds: dict[str, float] = {}
+    for name, words in data.maps():
+        adds[name] = weigh(identity, words & ~once)[0].cover
+        twice |= once & words
+        once |= words
+    contexts = tuple(
+        _context(data, number, words, adds[name], twice)
+        for number, (name, words) in enumerate(data.maps())
+    )
+    tally, sites = weigh(identity, once)
+    interrupted = tuple(run.suite or run.id for run in data.incomplete)
+    return Result(identity, tally, sites, contexts, interrupted)
+
+
+def _context(
+    data: CoverageData, number: int, words: maps.Words, adds: float, twice: maps.Words
+) -> ContextResult:
+    table = data.table
+    mine = table["context"] == number
+    new = table["new_hidden"][mine] + table["new_attention"][mine]
+    known = bool((table["new_hidden"][mine] != UNKNOWN).all())
+    judged = mine & (table["label"] != UNKNOWN) & (table["prediction"] != UNKNOWN)
+    return ContextResult(
+        name=data.contexts[number],
+        texts=int(mine.sum()),
+        truncated=int(table["truncated"][mine].sum()),
+        empty=int((table["length"][mine] == 0).sum()),
+        tally=weigh(data.identity, words)[0],
+        adds=adds,
+        only_here=weigh(data.identity, words & ~twice)[0].cover,
+        redundant=int((new == 0).sum()) if known else None,
+        labelled=int(judged.sum()),
+        wrong=int((table["label"] != table["prediction"])[judged].sum()),
+    )
+
+
+def gain_share(layout: Layout, settings: Settings, new_hidden: Any, new_attention: Any) -> Any:
+    """Return newly hit bins, numbers or arrays of them, as what they add to Cover."""
+    totals = {"hidden": 0, "attention": 0}
+    for site in layout.sites:
+        totals[site.kind] += layout.neurons(site) * settings.bins
+    weight = settings.attention_weight
+    new = np.asarray(new_hidden) + weight * np.asarray(new_attention)
+    return new / (totals["hidden"] + weight * totals["attention"])
+
+
+def display_percent(share: float, digits: int = 2) -> str:
+    """Return a share as a percentage that reads 0 or 100 only if it is exactly that.
+
+    >>> display_percent(0.5), display_percent(0.999999), display_percent(0.0000001)
+    ('50.00', '99.99', '0.01')
+    """
+    least = 10**-digits
+    percent = share * 100
+    if 0 < percent < least:
+        percent = least
+    elif 100 - least < percent < 100:
+        percent = 100 - least
+    return f"{percent:.{digits}f}"
+
+
+def below(share: float, fail_under: float) -> bool:
+    """Return whether a share falls short of `fail_under` percent; 100 means truly all."""
+    return share * 100 < fail_under

@@ -1,0 +1,65 @@
+"""Texts to be measured, with the context, label and place of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mncover.errors import TextError
+from mncover.labels import label_numbers
+from mncover.texts import Text
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Parallel lists: text, context, class number (or -1), place in the suite."""
+
+    texts: Sequence[Text]
+    contexts: Sequence[str]
+    labels: Sequence[int]
+    indices: Sequence[int]
+
+    @classmethod
+    def make(
+        cls,
+        texts: Sequence[Text],
+        context: str | Sequence[str],
+        labels: Sequence[Any] | None,
+        class_names: Sequence[str],
+    ) -> Rows:
+        """Return rows; `context` is one for all or one per text."""
+        contexts = [context] * len(texts) if isinstance(context, str) else list(context)
+        given = [None] * len(texts) if labels is None else list(labels)
+        for what, values in (("contexts", contexts), ("labels", given)):
+            if len(values) != len(texts):
+                raise TextError(f"got {len(texts)} texts but {len(values)} {what}.")
+        wrong = next((c for c in contexts if not isinstance(c, str)), None)
+        if wrong is not None:
+            raise TextError(f"a context must be a string, got {wrong!r}.")
+        numbers = label_numbers(given, class_names)
+        return cls(texts, contexts, numbers, range(len(texts)))
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def part(self, part: slice) -> Rows:
+        """Return some rows."""
+        return Rows(self.texts[part], self.contexts[part], self.labels[part], self.indices[part])
+
+    def by_context(self) -> Rows:
+        """Return the rows grouped by context, in the order in which contexts first appear."""
+        places = {name: place for place, name in enumerate(dict.fromkeys(self.contexts))}
+        order = sorted(range(len(self)), key=lambda row: places[self.contexts[row]])
+        return Rows(
+            [self.texts[i] for i in order],
+            [self.contexts[i] for i in order],
+            [self.labels[i] for i in order],
+            [self.indices[i] for i in order],
+        )
+
+    def runs_of_contexts(self) -> list[Rows]:
+        """Return the rows cut wherever the context changes."""
+        cuts = [i for i in range(1, len(self)) if self.contexts[i] != self.contexts[i - 1]]
+        edges = [0, *cuts, len(self)]
+        return [self.part(slice(a, b)) for a, b in zip(edges, edges[1:], strict=False) if b > a]

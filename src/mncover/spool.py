@@ -1,0 +1,98 @@
+"""The codes of a window of texts, kept until they are walked in order.
+
+Batches go by length, but gains are defined in the order of the texts. So the codes, one byte
+per touched neuron, wait in an unnamed temporary file (`TMPDIR` says where) until the window is
+complete; in memory they would outweigh everything else. On a GPU they stay on the GPU.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from mncover.backend import Array, Backend
+from mncover.sites import Site
+
+
+@dataclass(slots=True)
+class _Batch:
+    """One batch: how long its texts are, and where each site's codes lie."""
+
+    length: int
+    parts: dict[str, Any] = field(default_factory=dict)
+
+
+class Spool:
+    """Takes codes batch by batch and site by site; gives them back text by text."""
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
+        self._batches: list[_Batch] = []
+        self._where: dict[int, tuple[_Batch, int]] = {}
+        # Unbuffered: whole blocks go in and out, a buffer would only copy them once more.
+        self._file = tempfile.TemporaryFile(prefix="mncover-", buffering=0)
+
+    def __enter__(self) -> Spool:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._file.close()
+
+    def clear(self) -> None:
+        """Forget all codes; the file's room is used again."""
+        self._batches.clear()
+        self._where.clear()
+        self._file.seek(0)
+
+    def begin(self, rows: list[int], length: int) -> None:
+        """Start a batch of texts, named by their index."""
+        batch = _Batch(length)
+        self._batches.append(batch)
+        self._where.update({text: (batch, row) for row, text in enumerate(rows)})
+
+    def write(self, site: Site, codes: Array) -> None:
+        """Take the codes [texts, groups, T, columns] of the present batch at one site."""
+        parts = self._batches[-1].parts
+        if self.backend.on_cpu:
+            parts[site.name] = self._file.tell()
+            self._write_all(memoryview(codes).cast("B"))
+        else:
+            parts[site.name] = codes
+
+    def length(self, text: int) -> int:
+        """Return how many tokens a text has; 0 if none of its codes were written."""
+        return self._where[text][0].length if text in self._where else 0
+
+    def read(self, text: int) -> Array:
+        """Return one text's codes for all sites, flat, in the order of the layout."""
+        batch, row = self._where[text]
+        if self.backend.on_cpu:
+            return self._read_file(batch, row)
+        sites = self.backend.layout.sites
+        return torch.cat([batch.parts[site.name][row].flatten() for site in sites])
+
+    def _read_file(self, batch: _Batch, row: int) -> Array:
+        kind = self.backend.code_type
+        codes = np.empty(self.backend.layout.touched(batch.length), dtype=kind)
+        view, at = memoryview(codes).cast("B"), 0
+        for site in self.backend.layout.sites:
+            size = site.touched(batch.length) * kind.itemsize
+            self._file.seek(batch.parts[site.name] + row * size)
+            self._read_all(view[at : at + size])
+            at += size
+        return codes
+
+    def _write_all(self, view: memoryview) -> None:
+        while view:  # an unbuffered write may stop short of the end
+            view = view[self._file.write(view) or 0 :]
+
+    def _read_all(self, view: memoryview) -> None:
+        while view:
+            n = self._file.readinto(view)
+            if not n:
+                raise OSError("the temporary file with the codes of this window was cut short")
+            view = view[n:]

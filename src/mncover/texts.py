@@ -1,0 +1,77 @@
+"""What a text is: a string, or a pair of strings."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
+
+from mncover.errors import TextError
+
+Text: TypeAlias = "str | tuple[str, str]"
+
+
+def is_text(value: Any) -> bool:
+    """Return whether a value is a string or a tuple of two strings."""
+    if isinstance(value, str):
+        return True
+    return (
+        isinstance(value, tuple) and len(value) == 2 and all(isinstance(v, str) for v in value)
+    )
+
+
+def check_texts(texts: Iterable[Any]) -> list[Text]:
+    """Return the texts as a list; refuse what is no text, naming its place.
+
+    A lone string is refused, because it would be read as a list of one-letter texts.
+    """
+    if isinstance(texts, str):
+        raise TextError("expected a list of texts, got a single string: put it in a list.")
+    checked = list(texts)
+    for index, text in enumerate(checked):
+        if not is_text(text):
+            raise TextError(
+                f"text {index} must be a string or a tuple of two strings, got {text!r:.80}."
+            )
+    return checked
+
+
+def check_cases(cases: Iterable[Any]) -> list[list[Text]]:
+    """Return the cases as lists of texts; a text that stands alone is a case of one."""
+    if isinstance(cases, str):
+        raise TextError("expected a list of cases, got a single string: put it in a list.")
+    checked: list[list[Text]] = []
+    for index, case in enumerate(cases):
+        texts = [case] if is_text(case) else case
+        if not isinstance(texts, Sequence) or not all(is_text(text) for text in texts):
+            raise TextError(
+                f"case {index} must be a list of texts (strings or tuples of two strings), "
+                f"got {case!r:.80}."
+            )
+        checked.append(list(texts))
+    return checked
+
+
+def fingerprint_texts(texts: Iterable[Text]) -> str:
+    """Return a digest of the texts and their order."""
+    digest = hashlib.sha256()
+    for text in texts:
+        parts = (text,) if isinstance(text, str) else text
+        digest.update(len(parts).to_bytes(1, "little"))
+        for part in parts:
+            # surrogatepass: lone surrogates occur in scraped data and are hashed, not refused.
+            raw = part.encode("utf-8", "surrogatepass")
+            digest.update(len(raw).to_bytes(8, "little"))
+            digest.update(raw)
+    return digest.hexdigest()
+
+
+def shorten(text: Text, width: int = 60) -> str:
+    """Return a text on one line of at most `width` characters, for messages.
+
+    >>> shorten("one two three", 9)
+    'one two …'
+    """
+    flat = " | ".join((text,) if isinstance(text, str) else text)
+    flat = " ".join(flat.split())
+    return flat if len(flat) <= width else flat[: width - 1] + "…"

@@ -1,0 +1,115 @@
+"""Codes in the order of the texts, though the model runs them by length.
+
+Texts are taken in windows. A window's texts are run in length-sorted batches, their codes wait
+in a spool, and whoever walks the window reads them in order. The larger the window, the fuller
+the batches: below some thousand texts the model, not the walk, becomes slow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mncover.backend import Array, Backend
+from mncover.batches import Encoding, distinct
+from mncover.measure import Advance, measure
+from mncover.ranges import Ranges
+from mncover.readers import EncodeReader
+from mncover.spool import Spool
+from mncover.taps import Taps
+from mncover.texts import Text
+
+WINDOW_TEXTS = 2048
+WINDOW_BYTES = 512 * 2**20
+
+
+@dataclass(frozen=True)
+class Window:
+    """Some whole groups of texts that were run: `groups` says which rows belong together."""
+
+    groups: list[range]
+    texts: list[Text]
+    encodings: list[Encoding]
+    probabilities: NDArray[np.float32]
+    spool: Spool
+    which: list[int]  # row -> its number among the distinct texts, under which the spool has it
+
+    def codes(self, row: int) -> Array:
+        """Return one text's codes for all sites, flat."""
+        return self.spool.read(self.which[row])
+
+    def length(self, row: int) -> int:
+        """Return how many tokens a text has."""
+        return self.encodings[row].length
+
+
+def windows(
+    taps: Taps,
+    backend: Backend,
+    ranges: tuple[Array, Array],
+    groups: Sequence[Sequence[Text]],
+    batch_size: int,
+    advance: Advance,
+) -> Iterator[Window]:
+    """Run all groups of texts and yield them in order, window by window.
+
+    A window is good until the next one is asked for. A group is never cut.
+    """
+    with Spool(backend) as spool:
+        reader = EncodeReader(backend, *ranges, spool)
+        for part in _by_number(groups):
+            texts = [text for group in part for text in group]
+            encodings = taps.subject.encode(texts, backend.layout.sites[0].rows)
+            for rows in _by_bytes(part, encodings, backend):
+                spool.clear()
+                chosen = slice(rows[0].start, rows[-1].stop)
+                picked, codes = texts[chosen], encodings[chosen]
+                first, which = distinct(codes)
+                advance(len(picked) - len(first))
+                found = measure(
+                    taps,
+                    [picked[i] for i in first],
+                    [codes[i] for i in first],
+                    reader,
+                    batch_size,
+                    advance,
+                )
+                local = [range(r.start - chosen.start, r.stop - chosen.start) for r in rows]
+                yield Window(local, picked, codes, found[which], spool, which)
+
+
+def _by_number(groups: Sequence[Sequence[Text]]) -> Iterator[list[Sequence[Text]]]:
+    """Yield runs of groups with about `WINDOW_TEXTS` texts together."""
+    part: list[Sequence[Text]] = []
+    n = 0
+    for group in groups:
+        part.append(group)
+        n += len(group)
+        if n >= WINDOW_TEXTS:
+            yield part
+            part, n = [], 0
+    if part:
+        yield part
+
+
+def _by_bytes(
+    groups: Sequence[Sequence[Text]], encodings: list[Encoding], backend: Backend
+) -> Iterator[list[range]]:
+    """Yield runs of groups, as rows, whose codes take at most `WINDOW_BYTES` together."""
+    part: list[range] = []
+    used = start = 0
+    for group in groups:
+        rows = range(start, start + len(group))
+        start = rows.stop
+        size = sum(backend.layout.touched(encodings[row].length) for row in rows)
+        size *= backend.code_type.itemsize
+        if part and used + size > WINDOW_BYTES:
+            yield part
+            part, used = [], 0
+        part.append(rows)
+        used += size
+    if part:
+        yield part

@@ -1,0 +1,28 @@
+"""Fixtures for all tests: no network, a cache of their own, and the material beside the project."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Keep every test's calibrations apart from the user's."""
+    monkeypatch.setenv("MNCOVER_CACHE_DIR", str(tmp_path / "cache"))
+    yield
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder with real models and data beside the project."""
+    if not SHARED.is_dir():
+        pytest.skip(f"needs the models and data in {SHARED}, which is not there")
+    return SHARED

@@ -1,0 +1,107 @@
+"""Cover, computed slowly and obviously: the independent check of every number.
+
+It runs each text alone, takes Hugging Face's own `hidden_states` and `attentions`, visits every
+neuron in a Python loop with Python's own floats, and keeps hits in a set. It shares no code
+with mncover.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from typing import Any
+
+import torch
+
+Neuron = tuple[str, int, int, int, int]  # kind, layer, group, row, column
+Hit = tuple[Neuron, int]
+
+COPIES = 64
+
+
+def activations(model: Any, tokenizer: Any, text: Any, max_length: int) -> dict[Neuron, float]:
+    """Return the value of every neuron that a text touches."""
+    hidden, attention, causal = states(model, tokenizer, text, max_length)
+    values: dict[Neuron, float] = {}
+    for layer, tensor in enumerate(hidden):
+        for t, row in enumerate(tensor.tolist()):
+            for d, value in enumerate(row):
+                values["hidden", layer, 0, t, d] = value
+    for layer, tensor in enumerate(attention, start=1):
+        for k, head in enumerate(tensor.tolist()):
+            for i, row in enumerate(head):
+                for j, value in enumerate(row):
+                    if not (causal and j > i):
+                        values["attention", layer, k, i, j] = value
+    return values
+
+
+def states(model: Any, tokenizer: Any, text: Any, max_length: int) -> Any:
+    """Return what Hugging Face gives for one text: hidden states, attentions, causal or not."""
+    # Copies of the text, of which the first is used: a lone row is rounded differently by the
+    # CPU's libraries, and a neuron on the very edge of a bin would tell the difference.
+    first, second = (text, None) if isinstance(text, str) else text
+    first, second = [first] * COPIES, None if second is None else [second] * COPIES
+    inputs = tokenizer(
+        first, second, truncation=True, max_length=max_length, return_tensors="pt"
+    )
+    module = model.get_encoder() if model.config.is_encoder_decoder else model
+    accepted = inspect.signature(module.forward).parameters
+    inputs = {k: v for k, v in inputs.items() if k in accepted}
+    module.set_attn_implementation("eager")
+    with torch.no_grad():
+        output = module(**inputs, output_hidden_states=True, output_attentions=True)
+    causal = all(bool((a.triu(1) == 0).all()) for a in output.attentions)
+    hidden = [h[0].float() for h in output.hidden_states]
+    return hidden, [a[0].float() for a in output.attentions], causal
+
+
+class SlowCover:
+    """Ranges as two dictionaries, coverage as a set of (neuron, bin)."""
+
+    def __init__(self, model: Any, tokenizer: Any, bins: int, max_length: int) -> None:
+        self.subject = model, tokenizer
+        self.bins = bins
+        self.max_length = max_length
+        self.low: dict[Neuron, float] = {}
+        self.high: dict[Neuron, float] = {}
+
+    def calibrate(self, texts: list[Any]) -> None:
+        for text in texts:
+            for neuron, value in activations(*self.subject, text, self.max_length).items():
+                self.low[neuron] = min(value, self.low.get(neuron, math.inf))
+                self.high[neuron] = max(value, self.high.get(neuron, -math.inf))
+
+    def bin_of(self, neuron: Neuron, value: float) -> int | None:
+        if neuron not in self.low:
+            return None
+        low, high = self.low[neuron], self.high[neuron]
+        if value < low or value > high:
+            return None
+        if low == high:
+            return 0
+        return min(math.floor((value - low) / (high - low) * self.bins), self.bins - 1)
+
+    def hits(self, text: Any) -> set[Hit]:
+        found = set()
+        for neuron, value in activations(*self.subject, text, self.max_length).items():
+            number = self.bin_of(neuron, value)
+            if number is not None:
+                found.add((neuron, number))
+        return found
+
+    def union(self, texts: list[Any]) -> set[Hit]:
+        return set().union(*(self.hits(text) for text in texts))
+
+    def reachable(self, kind: str) -> int:
+        mine = [n for n in self.low if n[0] == kind]
+        return sum(self.bins if self.low[n] < self.high[n] else 1 for n in mine)
+
+
+def count(hits: set[Hit], kind: str, layer: int | None = None, group: int | None = None) -> int:
+    """Count hits of one kind, layer and head."""
+    return sum(
+        1
+        for (k, la, g, _, _), _ in hits
+        if k == kind and layer in (None, la) and group in (None, g)
+    )
