@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,10 +13,9 @@ SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
 @pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep every test's calibrations apart from the user's."""
     monkeypatch.setenv("MNCOVER_CACHE_DIR", str(tmp_path / "cache"))
-    yield
 
 
 @pytest.fixture(scope="session")

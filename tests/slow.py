@@ -8,6 +8,7 @@ with mncover.
 from __future__ import annotations
 
 import inspect
+import itertools
 import math
 from typing import Any
 
@@ -24,16 +25,19 @@ def activations(model: Any, tokenizer: Any, text: Any, max_length: int) -> dict[
     hidden, attention, causal = states(model, tokenizer, text, max_length)
     values: dict[Neuron, float] = {}
     for layer, tensor in enumerate(hidden):
-        for t, row in enumerate(tensor.tolist()):
-            for d, value in enumerate(row):
-                values["hidden", layer, 0, t, d] = value
+        for (t, d), value in each(tensor):
+            values["hidden", layer, 0, t, d] = value
     for layer, tensor in enumerate(attention, start=1):
-        for k, head in enumerate(tensor.tolist()):
-            for i, row in enumerate(head):
-                for j, value in enumerate(row):
-                    if not (causal and j > i):
-                        values["attention", layer, k, i, j] = value
+        for (k, i, j), value in each(tensor):
+            if not (causal and j > i):  # looking ahead is zero by construction: no neuron
+                values["attention", layer, k, i, j] = value
     return values
+
+
+def each(tensor: Any) -> Any:
+    """Yield every index of a tensor with its value as a Python float."""
+    for index in itertools.product(*(range(n) for n in tensor.shape)):
+        yield index, tensor[index].item()
 
 
 def states(model: Any, tokenizer: Any, text: Any, max_length: int) -> Any:
@@ -42,9 +46,7 @@ def states(model: Any, tokenizer: Any, text: Any, max_length: int) -> Any:
     # CPU's libraries, and a neuron on the very edge of a bin would tell the difference.
     first, second = (text, None) if isinstance(text, str) else text
     first, second = [first] * COPIES, None if second is None else [second] * COPIES
-    inputs = tokenizer(
-        first, second, truncation=True, max_length=max_length, return_tensors="pt"
-    )
+    inputs = tokenizer(first, second, truncation=True, max_length=max_length, return_tensors="pt")
     module = model.get_encoder() if model.config.is_encoder_decoder else model
     accepted = inspect.signature(module.forward).parameters
     inputs = {k: v for k, v in inputs.items() if k in accepted}

@@ -10,10 +10,11 @@ import torch
 import transformers as hf
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-WORDS = (
+SENTENCE = (
     "the a film food is was not very good bad awful great but never and plot actor i you we "
     "liked hated it slow fast service room clean dirty no yes , . ! ?"
-).split()
+)
+WORDS = SENTENCE.split()
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
 VOCABULARY = {word: number for number, word in enumerate(SPECIAL + WORDS)}
 

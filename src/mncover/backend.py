@@ -6,6 +6,7 @@ Nothing outside this file and the two kernel files has to know which.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mncover import maps
-from mncover.sites import Layout, Site
+from mncover.sites import Kind, Layout, Site
 
 Array = Any  # np.ndarray on the CPU, torch.Tensor elsewhere
 
@@ -34,12 +35,8 @@ class Backend:
         self.code_type = np.dtype(np.uint8 if bins <= 255 else np.int16)
         self.table = self.to_device(maps.site_table(layout, bins))
         self._spans = {(s.kind, s.layer): (s, part) for s, part in layout.spans()}
-        # Loaded here, so that a machine without a compiler can still measure on its GPU.
-        if self.on_cpu:
-            from mncover import bins as kernels
-        else:
-            from mncover import bins_torch as kernels
-        self.kernels: Any = kernels
+        # Loaded by name and late: numba is slow to import and of no use to a GPU.
+        self.kernels: Any = import_module("mncover.bins" if self.on_cpu else "mncover.bins_torch")
 
     @property
     def none(self) -> int:
@@ -56,7 +53,7 @@ class Backend:
 
     def to_numpy(self, array: Array) -> NDArray[Any]:
         """Return an array of floats as NumPy."""
-        return array if self.on_cpu else array.cpu().numpy()
+        return np.asarray(array if self.on_cpu else array.cpu())
 
     def new_map(self) -> Array:
         """Return a flat map in which nothing was hit."""
@@ -74,30 +71,46 @@ class Backend:
 
     def new_codes(self, n: int, site: Site, length: int) -> Array:
         """Return room for the codes of `n` texts of `length` tokens at a site."""
-        shape = (n, site.groups, length, site.touched_columns(length))
+        shape = (n, site.groups, site.touched(length) // site.groups)
         if self.on_cpu:
             return np.empty(shape, dtype=self.code_type)
         kind = torch.uint8 if self.code_type.itemsize == 1 else torch.int16
         return torch.empty(shape, dtype=kind, device=self.device)
 
-    def site(self, kind: str, layer: int) -> Site:
+    def site(self, kind: Kind, layer: int) -> Site:
         """Return a site by its kind and layer."""
         return self._spans[kind, layer][0]
 
-    def ranges_of(self, flat: Array, site: Site) -> Array:
-        """Return a site's part of a flat array of ranges as [groups, rows, columns]."""
-        _, part = self._spans[site.kind, site.layer]
-        return flat[part].reshape(site.shape)
+    def touched_ranges(self, flat: Array, site: Site, length: int) -> Array:
+        """Return the part of a flat array of ranges that a text of `length` tokens touches."""
+        return self._touched(flat, site, length, 1)
 
-    def words_of(self, flat: Array, site: Site) -> Array:
-        """Return a site's part of a flat map as [groups, rows, columns * words a neuron]."""
-        _, part = self._spans[site.kind, site.layer]
-        words = flat[part.start * self.per_neuron : part.stop * self.per_neuron]
-        return words.reshape(site.groups, site.rows, -1)
+    def touched_words(self, flat: Array, site: Site, length: int) -> Array:
+        """Return the part of a flat map that a text of `length` tokens touches."""
+        return self._touched(flat, site, length, self.per_neuron)
+
+    def _touched(self, flat: Array, site: Site, length: int, width: int) -> Array:
+        """Cut a site's touched block out of a flat array as [groups, n * width].
+
+        For hidden states it is a view. For attention it is a copy, because the kernels want it
+        without gaps: `put_back` returns it.
+        """
+        return self._block(flat, site, length, width).reshape(site.groups, -1)
+
+    def put_back(self, flat: Array, site: Site, length: int, part: Array) -> None:
+        """Return a touched part to its flat array, if it was a copy."""
+        if site.kind == "attention":
+            width = part.shape[1] // (length * site.touched_columns(length))
+            block = self._block(flat, site, length, width)
+            block[:] = part.reshape(tuple(block.shape))
+
+    def _block(self, flat: Array, site: Site, length: int, width: int) -> Array:
+        _, span = self._spans[site.kind, site.layer]
+        whole = flat[span.start * width : span.stop * width]
+        columns = site.touched_columns(length) * width
+        return whole.reshape(site.groups, site.rows, -1)[:, :length, :columns]
 
     def values(self, tensor: Tensor) -> Array:
-        """Return a model's tensor as [texts, groups, T, columns] in float32, exactly."""
-        if tensor.dim() == 3:
-            tensor = tensor.unsqueeze(1)
+        """Return a model's tensor in float32, exactly, without gaps."""
         tensor = tensor.detach().float().contiguous()
         return tensor.numpy() if self.on_cpu else tensor.to(self.device)

@@ -1,39 +1,38 @@
 """From values to bins on the CPU: compiled loops over NumPy arrays, and nothing else.
 
-Every function takes the values of one site for a batch of equally long texts,
+The first four functions take the values of one site for a batch of equally long texts, and of
+the site's ranges and map the part that such texts touch, without gaps:
 
-    values  [texts, groups, T, columns]   float32
+    values     [texts, groups, n]   float32
+    low, high  [groups, n]          float32; a neuron without range has low > high
+    words      [groups, n * W]      W words of bits a neuron, bit b = bin b was hit
 
-and the site's part of the flat arrays,
+They return whether every value was finite; what they did with one that is not is unspecified.
+`bins_torch.py` has the same functions for tensors on any device.
 
-    low, high  [groups, rows, columns]      float32; a neuron without range has low > high
-    words      [groups, rows, columns * W]  W words of bits a neuron, bit b = bin b was hit
-
-`bins_torch.py` has the same functions for tensors on any device. All but the first return
-whether every value was finite; what they did with a value that is not is unspecified.
+Inner loops have no branches, so that the compiler vectorises them, and start at 0, because
+with any other start every index is checked for being negative.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numba
 import numpy as np
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 # Kept on disk, so that a machine compiles once. "numpy" lets a division by zero give infinity.
-_compiled = numba.njit(cache=True, error_model="numpy")
-_inlined = numba.njit(cache=True, error_model="numpy", inline="always")
+_compiled: Callable[[F], F] = numba.njit(cache=True, error_model="numpy")
+_inlined: Callable[[F], F] = numba.njit(cache=True, error_model="numpy", inline="always")
 
 FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 
-def none_code(codes: Any) -> int:
-    """Return the code that stands for "no bin" in an array of codes: its largest number."""
-    return int(np.iinfo(codes.dtype).max)
-
-
 @_inlined
-def _bin(value, low, high, bins):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _bin(value: Any, low: Any, high: Any, bins: int) -> Any:
     """Return the bin of one value, or -1: the definition, in double precision.
 
     The span of a neuron that never varied is 0; with 1 in its place its value falls in bin 0.
@@ -47,21 +46,19 @@ def _bin(value, low, high, bins):  # type: ignore[no-untyped-def]  # noqa: ANN00
 
 
 @_compiled
-def widen(values: Any, low: Any, high: Any, causal: bool) -> bool:
-    """Stretch the ranges so that they hold the values; in `causal` attention only column <= row."""
+def widen(values: Any, low: Any, high: Any) -> bool:
+    """Stretch the ranges so that they hold the values."""
     finite = True
-    texts, groups, rows, columns = values.shape
+    texts, groups, size = values.shape
     for g in range(groups):
-        for t in range(rows):
-            end = t + 1 if causal else columns
-            lo, hi = low[g, t], high[g, t]
-            for n in range(texts):
-                row = values[n, g, t]
-                for c in range(end):
-                    v = row[c]
-                    lo[c] = v if v < lo[c] else lo[c]
-                    hi[c] = v if v > hi[c] else hi[c]
-                    finite &= abs(v) <= FLOAT32_MAX
+        lo, hi = low[g], high[g]
+        for t in range(texts):
+            row = values[t, g]
+            for i in range(size):
+                v = row[i]
+                lo[i] = v if v < lo[i] else lo[i]
+                hi[i] = v if v > hi[i] else hi[i]
+                finite &= abs(v) <= FLOAT32_MAX
     return finite
 
 
@@ -69,24 +66,23 @@ def widen(values: Any, low: Any, high: Any, causal: bool) -> bool:
 def hit(values: Any, low: Any, high: Any, bins: int, words: Any) -> bool:
     """Set the bit of every bin that a value falls into."""
     finite = True
-    texts, groups, rows, columns = values.shape
-    per_neuron = words.shape[2] // low.shape[2]
+    texts, groups, size = values.shape
+    per_neuron = words.shape[1] // size
     for g in range(groups):
-        for t in range(rows):
-            lo, hi, word = low[g, t], high[g, t], words[g, t]
-            for n in range(texts):
-                row = values[n, g, t]
-                if per_neuron == 1:  # a loop without branches, which the compiler vectorises
-                    for c in range(columns):
-                        code = _bin(row[c], lo[c], hi[c], bins)
-                        word[c] |= np.int64(1) << code if code >= 0 else np.int64(0)
-                        finite &= abs(row[c]) <= FLOAT32_MAX
-                else:
-                    for c in range(columns):
-                        code = _bin(row[c], lo[c], hi[c], bins)
-                        if code >= 0:
-                            word[c * per_neuron + (code >> 6)] |= np.uint64(1) << np.uint64(code & 63)
-                        finite &= abs(row[c]) <= FLOAT32_MAX
+        lo, hi, word = low[g], high[g], words[g]
+        for t in range(texts):
+            row = values[t, g]
+            if per_neuron == 1:
+                for i in range(size):
+                    code = _bin(row[i], lo[i], hi[i], bins)
+                    word[i] |= np.int64(1) << code if code >= 0 else np.int64(0)
+                    finite &= abs(row[i]) <= FLOAT32_MAX
+            else:
+                for i in range(size):
+                    code = _bin(row[i], lo[i], hi[i], bins)
+                    if code >= 0:
+                        word[i * per_neuron + (code >> 6)] |= np.uint64(1) << np.uint64(code & 63)
+                    finite &= abs(row[i]) <= FLOAT32_MAX
     return finite
 
 
@@ -94,54 +90,78 @@ def hit(values: Any, low: Any, high: Any, bins: int, words: Any) -> bool:
 def novel(values: Any, low: Any, high: Any, bins: int, words: Any, counts: Any) -> bool:
     """Add to `counts` how many bins each text would hit that no bit in `words` shows yet."""
     finite = True
-    texts, groups, rows, columns = values.shape
-    per_neuron = words.shape[2] // low.shape[2]
+    texts, groups, size = values.shape
+    per_neuron = words.shape[1] // size
     for g in range(groups):
-        for t in range(rows):
-            lo, hi, word = low[g, t], high[g, t], words[g, t]
-            for n in range(texts):
-                row = values[n, g, t]
-                new = 0
-                for c in range(columns):
-                    code = _bin(row[c], lo[c], hi[c], bins)
-                    at = max(code, 0)
-                    seen = np.int64(word[c * per_neuron + (at >> 6)]) >> (at & 63)
-                    new += (code >= 0) & ((seen & 1) == 0)
-                    finite &= abs(row[c]) <= FLOAT32_MAX
-                counts[n] += new
+        lo, hi, word = low[g], high[g], words[g]
+        for t in range(texts):
+            row = values[t, g]
+            new = 0
+            for i in range(size):
+                code = _bin(row[i], lo[i], hi[i], bins)
+                at = max(code, 0)
+                seen = np.int64(word[i * per_neuron + (at >> 6)]) >> (at & 63)
+                new += (code >= 0) & ((seen & 1) == 0)
+                finite &= abs(row[i]) <= FLOAT32_MAX
+            counts[t] += new
     return finite
 
 
 @_compiled
 def encode(values: Any, low: Any, high: Any, bins: int, codes: Any, none: int) -> bool:
-    """Write the bin of every value, or `none`, into `codes` [texts, groups, T, columns]."""
+    """Write the bin of every value, or `none`, into `codes` [texts, groups, n]."""
     finite = True
-    texts, groups, rows, columns = values.shape
+    texts, groups, size = values.shape
     for g in range(groups):
-        for t in range(rows):
-            lo, hi = low[g, t], high[g, t]
-            for n in range(texts):
-                row, out = values[n, g, t], codes[n, g, t]
-                for c in range(columns):
-                    code = _bin(row[c], lo[c], hi[c], bins)
-                    out[c] = code if code >= 0 else none
-                    finite &= abs(row[c]) <= FLOAT32_MAX
+        lo, hi = low[g], high[g]
+        for t in range(texts):
+            row, out = values[t, g], codes[t, g]
+            for i in range(size):
+                code = _bin(row[i], lo[i], hi[i], bins)
+                out[i] = code if code >= 0 else none
+                finite &= abs(row[i]) <= FLOAT32_MAX
     return finite
 
 
-# The three below take one text's codes for all sites, [touched slots], one site after the
-# other, and a whole flat map. `table` has a row per site: first word, groups, words from one
-# row of neurons to the next, rows, columns, and 1 for attention.
+@_compiled
+def pack_halves(codes: Any, packed: Any) -> None:
+    """Put rows of codes below 16 two in a byte: [rows, n] into [rows, (n + 1) // 2]."""
+    rows, size = codes.shape
+    half = packed.shape[1]
+    for r in range(rows):
+        first, second, out = codes[r, :half], codes[r, half:], packed[r]
+        for i in range(size - half):
+            out[i] = (first[i] & np.uint8(15)) | (second[i] << np.uint8(4))
+        if size < 2 * half:
+            out[half - 1] = first[half - 1] & np.uint8(15)
+
+
+@_compiled
+def unpack_halves(packed: Any, codes: Any) -> None:
+    """Undo `pack_halves` for one row; 15, which no bin has there, becomes "no bin", 255."""
+    half = packed.size
+    first, second = codes[:half], codes[half:]
+    for i in range(half):
+        code = packed[i] & np.uint8(15)
+        first[i] = code if code != 15 else 255
+    for i in range(second.size):
+        code = packed[i] >> np.uint8(4)
+        second[i] = code if code != 15 else 255
+
+
+# The two below take one text's codes for all sites, [touched slots], one site after the other,
+# and a whole flat map. `table` has a row per site: first word, groups, words from one row of
+# neurons to the next, rows, columns, and 1 for attention.
 
 
 @_compiled
 def _new_bits(codes: Any, none: int, word: Any, per_neuron: int, store: bool) -> int:
     """Count the codes of one row whose bit is not set in `word`; `store` sets them."""
     new = 0
-    for c in range(codes.size):
-        code = np.int64(codes[c])
+    for i in range(codes.size):
+        code = np.int64(codes[i])
         if code != none:
-            at = c * per_neuron + (code >> 6)
+            at = i * per_neuron + (code >> 6)
             bit = np.uint64(1) << np.uint64(code & 63)
             if np.uint64(word[at]) & bit == 0:
                 new += 1
@@ -152,13 +172,13 @@ def _new_bits(codes: Any, none: int, word: Any, per_neuron: int, store: bool) ->
 
 @_compiled
 def _new_bits_narrow(codes: Any, none: int, word: Any, store: bool) -> int:
-    """Do the same for one word a neuron, without branches, which the compiler vectorises."""
+    """Do the same for one word a neuron, vectorised."""
     new = 0
-    for c in range(codes.size):
-        bit = np.int64(1) << np.int64(codes[c]) if codes[c] != none else np.int64(0)
-        new += (bit & ~np.int64(word[c])) != 0
+    for i in range(codes.size):
+        bit = np.int64(1) << np.int64(codes[i]) if codes[i] != none else np.int64(0)
+        new += (bit & ~np.int64(word[i])) != 0
         if store:
-            word[c] |= bit
+            word[i] |= bit
     return new
 
 

@@ -70,6 +70,7 @@ def calibrate(
         _observe(taps, part, reader, batch_size, advance)
         low, high = backend.to_numpy(reader.low), backend.to_numpy(reader.high)
         ranges = Ranges(backend.layout, low, high, start + len(part))
+        ranges.forget_future()
         if partial is not None and ranges.texts < len(texts):
             ranges.save(partial)
     if not (ranges.low <= ranges.high).any():

@@ -102,7 +102,9 @@ class CoverageData:
     def packed(self, context: str) -> bytes:
         """Return a context's map as `maps.pack` made it."""
         blob = self._contexts[context]
-        return maps.pack(self.map_of(context), self._bins) if blob is None else self._blobs.get(blob)
+        return (
+            maps.pack(self.map_of(context), self._bins) if blob is None else self._blobs.get(blob)
+        )
 
     def context_number(self, context: str) -> int:
         """Return a context's place among the contexts; a new one comes last."""
@@ -124,7 +126,7 @@ class CoverageData:
         """Set a context's map."""
         self.put_packed(context, maps.pack(words, self._bins))
 
-    def maps(self) -> Iterator[tuple[str, maps.Words]]:
+    def each_map(self) -> Iterator[tuple[str, maps.Words]]:
         """Yield every context with its map, one at a time."""
         for context in self.contexts:
             yield context, self.map_of(context)
@@ -132,7 +134,7 @@ class CoverageData:
     def total(self) -> maps.Words:
         """Return the union of all contexts."""
         words = maps.empty_map(self.identity.layout, self._bins)
-        for _, context in self.maps():
+        for _, context in self.each_map():
             words |= context
         return words
 

@@ -150,9 +150,7 @@ class Engine:
 
     def windows(self, groups: Sequence[Sequence[Text]], advance: Advance) -> Iterator[Window]:
         """Run groups of texts and yield them in order, window by window."""
-        return windows(
-            self.taps, self.backend, self.bounds, groups, self.batch_size, advance
-        )
+        return windows(self.taps, self.backend, self.bounds, groups, self.batch_size, advance)
 
     def add(self, window: Window, row: int, words: Array, store: bool = True) -> tuple[int, int]:
         """Count the hidden and attention bins of a window's text that are new to a map.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +41,7 @@ def _model(name: str, dtype: str) -> Any:
     if dtype not in DTYPES:
         raise ModelError(f"`dtype` must be one of {', '.join(DTYPES)}, got {dtype!r}.")
     safe = {"trust_remote_code": False}
-    with _quiet_loading():
+    with quiet_loading():
         try:
             config = transformers.AutoConfig.from_pretrained(name, **safe)
             loader = _model_class(config)
@@ -95,17 +97,15 @@ def _first_line(error: BaseException) -> str:
     return (lines[0] if lines else type(error).__name__).rstrip(".")
 
 
-class _quiet_loading:
-    """Hide transformers' own progress bars while weights are loaded."""
+@contextmanager
+def quiet_loading() -> Iterator[None]:
+    """Hide transformers' own progress bars while weights are loaded or saved."""
+    from transformers.utils import logging
 
-    def __enter__(self) -> None:
-        from transformers.utils import logging
-
-        self.shown = logging.is_progress_bar_enabled()
-        logging.disable_progress_bar()
-
-    def __exit__(self, *exc: object) -> None:
-        from transformers.utils import logging
-
-        if self.shown:
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
             logging.enable_progress_bar()

@@ -51,6 +51,14 @@ class Ranges:
         low, high = np.minimum(self.low, other.low), np.maximum(self.high, other.high)
         return Ranges(self.layout, low, high, self.texts + other.texts)
 
+    def forget_future(self) -> None:
+        """In a causal model, take the ranges from attention to later positions: no neurons."""
+        for site, part in self.layout.spans():
+            if self.layout.causal and site.kind == "attention":
+                future = np.triu(np.ones((site.rows, site.columns), dtype=bool), k=1)
+                self.low[part].reshape(site.shape)[:, future] = np.inf
+                self.high[part].reshape(site.shape)[:, future] = -np.inf
+
     def reachable_bins(self, bins: int) -> list[NDArray[np.int64]]:
         """Return, for each site and group, how many bins can be hit at all.
 

@@ -5,7 +5,7 @@ A reader is told which batch comes (`begin`), then gets every site's tensor (`re
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 from torch import Tensor
 
@@ -53,47 +53,45 @@ class _SiteReader:
         site = self.backend.site(kind, layer)
         values = self.backend.values(tensor[: len(self.rows)])  # behind them are copies
         shape = (len(self.rows), site.groups, self.length, site.touched_columns(self.length))
-        if tuple(values.shape) != shape:
+        if tuple(values.shape) != (shape if kind == "attention" else (shape[0], *shape[2:])):
             raise ModelError(
                 f"{site.name} has shape {tuple(values.shape)}, expected {shape}: "
                 "its size changes from text to text, so it cannot be counted."
             )
-        if not self.reduce(site, values):
+        if not self.reduce(site, values.reshape(shape[0], site.groups, -1)):
             raise NotFiniteError(site, values)
 
     def reduce(self, site: Site, values: Array) -> bool:
-        """Use the values; return whether all of them were finite."""
+        """Use the values [texts, groups, n]; return whether all of them were finite."""
         raise NotImplementedError
 
 
-class WidenReader(_SiteReader):
+class _RangeReader(_SiteReader):
+    """A reader that needs the ranges."""
+
+    def __init__(self, backend: Backend, low: Array, high: Array) -> None:
+        super().__init__(backend)
+        self.low, self.high = low, high
+
+    def ranges(self, site: Site) -> tuple[Array, Array]:
+        """Return low and high of the neurons that the present batch touches at a site."""
+        cut = self.backend.touched_ranges
+        return cut(self.low, site, self.length), cut(self.high, site, self.length)
+
+
+class WidenReader(_RangeReader):
     """Stretches ranges so that they hold everything seen."""
 
-    def __init__(self, backend: Backend, low: Array, high: Array) -> None:
-        super().__init__(backend)
-        self.low, self.high = low, high
-
     def reduce(self, site: Site, values: Array) -> bool:
-        """Use the values; return whether all of them were finite."""
-        causal = self.backend.layout.causal and site.kind == "attention"
-        low, high = (self.backend.ranges_of(a, site) for a in (self.low, self.high))
-        return bool(self.kernels.widen(values, low, high, causal))
+        """Use the values [texts, groups, n]; return whether all of them were finite."""
+        low, high = self.ranges(site)
+        finite = self.kernels.widen(values, low, high)
+        self.backend.put_back(self.low, site, self.length, low)
+        self.backend.put_back(self.high, site, self.length, high)
+        return bool(finite)
 
 
-class _BinReader(_SiteReader):
-    """A reader that turns values into bins, so it needs the ranges."""
-
-    def __init__(self, backend: Backend, low: Array, high: Array) -> None:
-        super().__init__(backend)
-        self.low, self.high = low, high
-
-    def ranges(self, site: Site) -> tuple[Any, Any, int]:
-        """Return what every binning kernel takes first: low, high and the number of bins."""
-        backend = self.backend
-        return backend.ranges_of(self.low, site), backend.ranges_of(self.high, site), backend.bins
-
-
-class HitReader(_BinReader):
+class HitReader(_RangeReader):
     """Adds everything seen to a map; the order of texts is of no matter."""
 
     def __init__(self, backend: Backend, low: Array, high: Array, words: Array) -> None:
@@ -101,12 +99,14 @@ class HitReader(_BinReader):
         self.words = words
 
     def reduce(self, site: Site, values: Array) -> bool:
-        """Use the values; return whether all of them were finite."""
-        words = self.backend.words_of(self.words, site)
-        return bool(self.kernels.hit(values, *self.ranges(site), words))
+        """Use the values [texts, groups, n]; return whether all of them were finite."""
+        words = self.backend.touched_words(self.words, site, self.length)
+        finite = self.kernels.hit(values, *self.ranges(site), self.backend.bins, words)
+        self.backend.put_back(self.words, site, self.length, words)
+        return bool(finite)
 
 
-class NovelReader(_BinReader):
+class NovelReader(_RangeReader):
     """Counts, for each text, the hidden and attention bins that a map does not have yet."""
 
     def __init__(self, backend: Backend, low: Array, high: Array, words: Array, n: int) -> None:
@@ -115,15 +115,15 @@ class NovelReader(_BinReader):
         self.new_bins = {"hidden": backend.new_counts(n), "attention": backend.new_counts(n)}
 
     def reduce(self, site: Site, values: Array) -> bool:
-        """Use the values; return whether all of them were finite."""
-        words = self.backend.words_of(self.words, site)
+        """Use the values [texts, groups, n]; return whether all of them were finite."""
+        words = self.backend.touched_words(self.words, site, self.length)
         counts = self.backend.new_counts(len(self.rows))
-        finite = self.kernels.novel(values, *self.ranges(site), words, counts)
+        finite = self.kernels.novel(values, *self.ranges(site), self.backend.bins, words, counts)
         self.new_bins[site.kind][self.rows] += counts
         return bool(finite)
 
 
-class EncodeReader(_BinReader):
+class EncodeReader(_RangeReader):
     """Keeps every text's codes in a spool, to be walked in order afterwards."""
 
     def __init__(self, backend: Backend, low: Array, high: Array, spool: Spool) -> None:
@@ -136,8 +136,10 @@ class EncodeReader(_BinReader):
         self.spool.begin(rows, length)
 
     def reduce(self, site: Site, values: Array) -> bool:
-        """Use the values; return whether all of them were finite."""
-        codes = self.backend.new_codes(len(self.rows), site, self.length)
-        finite = self.kernels.encode(values, *self.ranges(site), codes, self.backend.none)
+        """Use the values [texts, groups, n]; return whether all of them were finite."""
+        backend = self.backend
+        codes = backend.new_codes(len(self.rows), site, self.length)
+        low, high = self.ranges(site)
+        finite = self.kernels.encode(values, low, high, backend.bins, codes, backend.none)
         self.spool.write(site, codes)
         return bool(finite)

@@ -29,6 +29,7 @@ class Recorder:
         self.data = data
         self.run = run
         self.total: Array = engine.backend.to_device(data.total())
+        self.consistent = True  # False while maps are ahead of the table
         self._open: tuple[str, Array] | None = None
         if run not in data.runs:
             data.runs.append(run)
@@ -54,10 +55,12 @@ class Recorder:
         for window in self.engine.windows([[text] for text in rows.texts], advance):
             part = rows.part(slice(done, done + len(window.texts)))
             new = np.zeros((2, len(part)), dtype=np.int64)
+            self.consistent = False
             for row, context in enumerate(part.contexts):
                 new[:, row] = self.engine.add(window, row, self.total)
                 self.engine.add(window, row, self._map_of(context))
             self._add_rows(part, window.encodings, window.probabilities, new[0], new[1])
+            self.consistent = True
             done += len(part)
             yield done
 

@@ -11,12 +11,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mncover import maps
 from mncover.data import CoverageData, Identity
 from mncover.settings import Settings
 from mncover.sites import Layout
 from mncover.table import UNKNOWN
+
+# A text is redundant if at most this share of what it makes the model do is new.
+REDUNDANT_AT = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +90,8 @@ class ContextResult:
     """One context: what it covers, what it adds, and what only it has.
 
     `adds` is over the contexts before it, `only_here` over all others. `redundant` counts the
-    texts that added nothing when their run came to them, `accuracy` is the share of labelled
-    texts predicted right; both are None where it is not known.
+    texts whose novelty is at most the asked share, `accuracy` is the share of labelled texts
+    predicted right; both are None where it is not known.
     """
 
     name: str
@@ -120,6 +124,7 @@ class Result:
     tally: Tally
     sites: tuple[SiteResult, ...]
     contexts: tuple[ContextResult, ...]
+    redundant_at: float
     interrupted: tuple[str, ...] = ()
 
     @property
@@ -151,9 +156,7 @@ def weigh(identity: Identity, words: maps.Words) -> tuple[Tally, tuple[SiteResul
         layout.sites, maps.count_bits(words, layout, bins), identity.reachable, strict=True
     ):
         total = layout.neurons_per_group(site) * bins
-        groups = tuple(
-            Count(int(c), total, r) for c, r in zip(covered, reachable, strict=True)
-        )
+        groups = tuple(Count(int(c), total, r) for c, r in zip(covered, reachable, strict=True))
         heads = groups if site.kind == "attention" else ()
         count = sum(groups, Count())
         sites.append(SiteResult(site.name, site.kind, site.layer, count, heads))
@@ -167,31 +170,39 @@ def tally_of(identity: Identity, sites: Sequence[SiteResult]) -> Tally:
     return Tally(word, attention, identity.settings.attention_weight)
 
 
-def summarize(data: CoverageData) -> Result:
-    """Compute all numbers of a measurement; maps are unpacked one at a time, twice."""
+def summarize(data: CoverageData, redundant_at: float = REDUNDANT_AT) -> Result:
+    """Compute all numbers of a measurement; maps are unpacked one at a time, twice.
+
+    A text counts as redundant if its novelty is at most `redundant_at`.
+    """
     identity = data.identity
     once = maps.empty_map(identity.layout, identity.settings.bins)
     twice = once.copy()
     adds: dict[str, float] = {}
-    for name, words in data.maps():
+    for name, words in data.each_map():
         adds[name] = weigh(identity, words & ~once)[0].cover
         twice |= once & words
         once |= words
+    redundant = novelty(data) <= redundant_at
     contexts = tuple(
-        _context(data, number, words, adds[name], twice)
-        for number, (name, words) in enumerate(data.maps())
+        _context(data, number, words, adds[name], twice, redundant)
+        for number, (name, words) in enumerate(data.each_map())
     )
     tally, sites = weigh(identity, once)
     interrupted = tuple(run.suite or run.id for run in data.incomplete)
-    return Result(identity, tally, sites, contexts, interrupted)
+    return Result(identity, tally, sites, contexts, redundant_at, interrupted)
 
 
 def _context(
-    data: CoverageData, number: int, words: maps.Words, adds: float, twice: maps.Words
+    data: CoverageData,
+    number: int,
+    words: maps.Words,
+    adds: float,
+    twice: maps.Words,
+    redundant: NDArray[np.bool_],
 ) -> ContextResult:
     table = data.table
     mine = table["context"] == number
-    new = table["new_hidden"][mine] + table["new_attention"][mine]
     known = bool((table["new_hidden"][mine] != UNKNOWN).all())
     judged = mine & (table["label"] != UNKNOWN) & (table["prediction"] != UNKNOWN)
     return ContextResult(
@@ -202,10 +213,33 @@ def _context(
         tally=weigh(data.identity, words)[0],
         adds=adds,
         only_here=weigh(data.identity, words & ~twice)[0].cover,
-        redundant=int((new == 0).sum()) if known else None,
+        redundant=int(redundant[mine].sum()) if known else None,
         labelled=int(judged.sum()),
         wrong=int((table["label"] != table["prediction"])[judged].sum()),
     )
+
+
+def novelty(data: CoverageData) -> NDArray[np.float64]:
+    """Return, for each text, how much of what it made the model do was new, 0 to 1.
+
+    That is, of the neurons it touched, the share in which it hit a bin that no text before it
+    in its run had hit, the two kinds weighed as in Cover. Unlike the gain it does not grow with
+    the text's length. NaN where the order of the run was not kept.
+    """
+    table, layout = data.table, data.identity.layout
+    weight = data.identity.settings.attention_weight
+    lengths, which = np.unique(table["length"], return_inverse=True)
+    touched = np.array(
+        [
+            layout.touched_neurons("hidden", int(n))
+            + weight * layout.touched_neurons("attention", int(n))
+            for n in lengths
+        ]
+    )
+    new = table["new_hidden"] + weight * table["new_attention"]
+    # A text without tokens touches nothing: nothing of it was new.
+    shares = new / np.maximum(touched[which] if len(which) else touched, 1.0)
+    return np.where(table["new_hidden"] == UNKNOWN, np.nan, shares)
 
 
 def gain_share(layout: Layout, settings: Settings, new_hidden: Any, new_attention: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from mncover.errors import TextError
@@ -62,4 +63,4 @@ class Rows:
         """Return the rows cut wherever the context changes."""
         cuts = [i for i in range(1, len(self)) if self.contexts[i] != self.contexts[i - 1]]
         edges = [0, *cuts, len(self)]
-        return [self.part(slice(a, b)) for a, b in zip(edges, edges[1:], strict=False) if b > a]
+        return [self.part(slice(a, b)) for a, b in pairwise(edges) if b > a]

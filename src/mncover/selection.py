@@ -77,9 +77,7 @@ class _Walker:
             self.engine.copy_touched(length, self.trial, self.words)
         return gain
 
-    def _add(
-        self, window: Window, row: int, words: Array, store: bool = True
-    ) -> tuple[int, int]:
+    def _add(self, window: Window, row: int, words: Array, store: bool = True) -> tuple[int, int]:
         return self.engine.add(window, row, words, store)
 
     def _gain(self, new: list[tuple[int, int]]) -> float:

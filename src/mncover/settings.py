@@ -46,6 +46,4 @@ class Settings:
 
 def _require_int(name: str, value: Any, low: int, high: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise SettingsError(
-            f"`{name}` must be a whole number from {low} to {high}, got {value!r}."
-        )
+        raise SettingsError(f"`{name}` must be a whole number from {low} to {high}, got {value!r}.")

@@ -93,6 +93,16 @@ class Layout:
         """How many slots a text of `length` tokens touches over all sites."""
         return sum(site.touched(length) for site in self.sites)
 
+    def touched_neurons(self, kind: Kind, length: int) -> int:
+        """How many real neurons of a kind a text of `length` tokens touches."""
+        return sum(
+            site.groups * length * (length + 1) // 2
+            if kind == "attention" and self.causal
+            else site.touched(length)
+            for site in self.sites
+            if site.kind == kind
+        )
+
     def to_json(self) -> dict[str, Any]:
         """Return the layout as plain lists and numbers."""
         rows = [[s.kind, s.layer, s.groups, s.rows, s.columns] for s in self.sites]

@@ -2,7 +2,8 @@
 
 Batches go by length, but gains are defined in the order of the texts. So the codes, one byte
 per touched neuron, wait in an unnamed temporary file (`TMPDIR` says where) until the window is
-complete; in memory they would outweigh everything else. On a GPU they stay on the GPU.
+complete; in memory they would outweigh everything else. With fewer than 16 bins two codes share
+a byte. On a GPU they stay on the GPU.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Spool:
         self._batches: list[_Batch] = []
         self._where: dict[int, tuple[_Batch, int]] = {}
         # Unbuffered: whole blocks go in and out, a buffer would only copy them once more.
-        self._file = tempfile.TemporaryFile(prefix="mncover-", buffering=0)
+        self._file = tempfile.TemporaryFile(prefix="mncover-", buffering=0)  # noqa: SIM115
 
     def __enter__(self) -> Spool:
         return self
@@ -55,13 +56,18 @@ class Spool:
         self._where.update({text: (batch, row) for row, text in enumerate(rows)})
 
     def write(self, site: Site, codes: Array) -> None:
-        """Take the codes [texts, groups, T, columns] of the present batch at one site."""
+        """Take the codes [texts, groups, n] of the present batch at one site."""
         parts = self._batches[-1].parts
-        if self.backend.on_cpu:
-            parts[site.name] = self._file.tell()
-            self._write_all(memoryview(codes).cast("B"))
-        else:
+        if not self.backend.on_cpu:
             parts[site.name] = codes
+            return
+        parts[site.name] = self._file.tell()
+        codes = codes.reshape(len(codes), -1)
+        if self._halved:
+            packed = np.empty((len(codes), self._stored(codes.shape[1])), dtype=np.uint8)
+            self.backend.kernels.pack_halves(codes, packed)
+            codes = packed
+        self._write_all(codes.data.cast("B"))
 
     def length(self, text: int) -> int:
         """Return how many tokens a text has; 0 if none of its codes were written."""
@@ -76,15 +82,28 @@ class Spool:
         return torch.cat([batch.parts[site.name][row].flatten() for site in sites])
 
     def _read_file(self, batch: _Batch, row: int) -> Array:
-        kind = self.backend.code_type
-        codes = np.empty(self.backend.layout.touched(batch.length), dtype=kind)
-        view, at = memoryview(codes).cast("B"), 0
-        for site in self.backend.layout.sites:
-            size = site.touched(batch.length) * kind.itemsize
-            self._file.seek(batch.parts[site.name] + row * size)
-            self._read_all(view[at : at + size])
-            at += size
+        backend = self.backend
+        codes = np.empty(backend.layout.touched(batch.length), dtype=backend.code_type)
+        at = 0
+        for site in backend.layout.sites:
+            n = site.touched(batch.length)
+            part = codes[at : at + n]
+            stored = np.empty(self._stored(n), dtype=np.uint8) if self._halved else part
+            self._file.seek(batch.parts[site.name] + row * stored.nbytes)
+            self._read_all(stored.data.cast("B"))
+            if self._halved:
+                backend.kernels.unpack_halves(stored, part)
+            at += n
         return codes
+
+    @property
+    def _halved(self) -> bool:
+        """Whether two codes share a byte: 15 must be free to stand for "no bin"."""
+        return self.backend.bins < 16
+
+    @staticmethod
+    def _stored(n: int) -> int:
+        return (n + 1) // 2
 
     def _write_all(self, view: memoryview) -> None:
         while view:  # an unbuffered write may stop short of the end

@@ -35,14 +35,12 @@ class Subject:
 
     def __init__(self, model: Any, tokenizer: Any, name: str | None = None) -> None:
         if not isinstance(model, nn.Module) or not hasattr(model, "config"):
-            raise ModelError(
-                f"`model` must be a Hugging Face model, got {type(model).__name__}."
-            )
+            raise ModelError(f"`model` must be a Hugging Face model, got {type(model).__name__}.")
         if not callable(tokenizer):
             raise ModelError(
                 f"`tokenizer` must be a Hugging Face tokenizer, got {type(tokenizer).__name__}."
             )
-        self.model = model
+        self.model: Any = model
         self.tokenizer = tokenizer
         self.name = name or str(getattr(model.config, "_name_or_path", "") or type(model).__name__)
         self.traced = _traced_module(model)
@@ -53,12 +51,15 @@ class Subject:
     @property
     def device(self) -> torch.device:
         """The device the model lies on."""
-        return next(self.model.parameters()).device
+        device: torch.device = next(self.model.parameters()).device
+        return device
 
     @property
     def dtype(self) -> torch.dtype:
         """The type of the model's weights."""
-        return next(p.dtype for p in self.model.parameters() if p.is_floating_point())
+        weights = (p for p in self.model.parameters() if p.is_floating_point())
+        dtype: torch.dtype = next(weights).dtype
+        return dtype
 
     @property
     def labels(self) -> list[str]:
@@ -143,7 +144,9 @@ class Subject:
         encoding = self.encode([PROBE_TEXT], max_length=16)[0]
         if encoding.length < 2:
             raise ModelError(f"the tokenizer turns {PROBE_TEXT!r} into fewer than two tokens.")
-        return {name: torch.tensor([ids], device=self.device) for name, ids in encoding.inputs.items()}
+        return {
+            name: torch.tensor([ids], device=self.device) for name, ids in encoding.inputs.items()
+        }
 
     def call(self, module: Any, inputs: dict[str, Tensor], **options: Any) -> Any:
         """Run a module of the model; no cache of keys and values is kept."""

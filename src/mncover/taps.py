@@ -18,6 +18,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from mncover.declarations import Tap, declared_taps
 from mncover.errors import ModelError
 from mncover.sites import Kind, Layout, Site
 from mncover.subject import Subject
@@ -25,15 +26,6 @@ from mncover.subject import Subject
 Key = tuple[Kind, int]
 Read = Callable[[Kind, int, Tensor], None]
 Forward = Callable[[dict[str, Tensor]], Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Tap:
-    """A module that yields a site each time it is called, and where in its output that is."""
-
-    module: nn.Module
-    kind: Kind
-    index: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +168,7 @@ def find_taps(subject: Subject) -> Taps:
 
 def _hooked_candidates(plain: Taps) -> Iterator[Taps]:
     """Yield the ways in which hooks might see the sites: without and with a last norm."""
-    modules, owner = _declared_taps(plain.subject.traced)
+    modules, owner = declared_taps(plain.subject.traced)
     if modules:
         yield _with_hooks(plain, modules, None)
         yield _with_hooks(plain, modules, owner)
@@ -208,60 +200,6 @@ def _sees(taps: Taps, inputs: dict[str, Tensor], hidden: Any, attention: Any) ->
     return seen.keys() == expected.keys() and all(
         isinstance(seen[key], Tensor) and torch.equal(seen[key], expected[key]) for key in seen
     )
-
-
-def _declared_taps(traced: Any) -> tuple[tuple[Tap, ...], nn.Module | None]:
-    """Collect the modules that transformers declares, and the model that owns the layers."""
-    taps: list[Tap] = []
-    owner: nn.Module | None = None
-    for model, name, module in _owned_modules(traced, traced, ""):
-        for kind, spec in _specs(model):
-            if _matches(spec, name, module):
-                taps.append(Tap(module, kind, getattr(spec, "index", 0)))
-                owner = model if kind == "hidden" else owner
-    return tuple(taps), owner
-
-
-def _owned_modules(
-    owner: nn.Module, module: nn.Module, name: str
-) -> Iterator[tuple[nn.Module, str, nn.Module]]:
-    """Yield every module with the innermost model around it: each model declares its own."""
-    for child_name, child in module.named_children():
-        inner = child if hasattr(child, "_can_record_outputs") else owner
-        yield from _owned_modules(inner, child, f"{name}.{child_name}")
-    yield owner, name, module
-
-
-@dataclass(frozen=True, slots=True)
-class _Spec:
-    """What a bare class or name in a declaration means."""
-
-    target_class: type[nn.Module] | None
-    class_name: str | None
-    index: int
-    layer_name: str | None = None
-
-
-def _specs(model: Any) -> Iterator[tuple[Kind, Any]]:
-    declared = getattr(model, "_can_record_outputs", None) or {}
-    kinds: dict[str, Kind] = {"hidden_states": "hidden", "attentions": "attention"}
-    for key, kind in kinds.items():
-        specs = declared.get(key, [])
-        for spec in specs if isinstance(specs, list) else [specs]:
-            if hasattr(spec, "target_class"):
-                yield kind, spec
-            else:
-                index = 0 if kind == "hidden" else 1
-                named = isinstance(spec, str)
-                yield kind, _Spec(None if named else spec, spec if named else None, index)
-
-
-def _matches(spec: Any, name: str, module: nn.Module) -> bool:
-    by_class = spec.target_class is not None and isinstance(module, spec.target_class)
-    by_name = spec.class_name is not None and name.endswith(spec.class_name)
-    if not (by_class or by_name):
-        return False
-    return spec.layer_name is None or f".{spec.layer_name.strip('.')}." in f"{name}."
 
 
 def _part(output: Any, index: int) -> Any:

@@ -15,9 +15,7 @@ def is_text(value: Any) -> bool:
     """Return whether a value is a string or a tuple of two strings."""
     if isinstance(value, str):
         return True
-    return (
-        isinstance(value, tuple) and len(value) == 2 and all(isinstance(v, str) for v in value)
-    )
+    return isinstance(value, tuple) and len(value) == 2 and all(isinstance(v, str) for v in value)
 
 
 def check_texts(texts: Iterable[Any]) -> list[Text]:

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from mncover.backend import Array, Backend
 from mncover.batches import Encoding, distinct
 from mncover.measure import Advance, measure
-from mncover.ranges import Ranges
 from mncover.readers import EncodeReader
 from mncover.spool import Spool
 from mncover.taps import Taps

@@ -1,0 +1,238 @@
+"""The commands. Those that only read data files never import torch."""
+
+from __future__ import annotations
+
+import json as jsonlib
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from mncover import datafile
+from mncover.cli import options as o
+from mncover.config import Config, load_config
+from mncover.data import CoverageData
+from mncover.errors import MismatchError, SettingsError
+from mncover.files import replacing
+from mncover.report.jsonreport import rows_to_json, to_json
+from mncover.report.textreport import print_report, sorted_contexts
+from mncover.results import Result, below, display_percent, summarize
+from mncover.version import __version__
+
+app = typer.Typer(
+    name="mncover",
+    help="coverage.py for transformers: how thoroughly do texts exercise the inside of a model?",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback(invoke_without_command=True)
+def _start(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    if version:
+        print(f"mncover {__version__}")
+        raise typer.Exit(0)
+
+
+@app.command()
+def run(
+    model: o.Model,
+    suite: o.Suite,
+    train: o.Train = None,
+    train_limit: o.TrainLimit = None,
+    text: o.TextField = None,
+    pair: o.PairField = None,
+    label: o.LabelField = None,
+    context: o.ContextField = None,
+    bins: o.Bins = None,
+    max_length: o.MaxLength = None,
+    attention_weight: o.AttentionWeight = None,
+    batch_size: o.BatchSize = None,
+    device: o.Device = None,
+    dtype: o.Dtype = None,
+    output: o.Output = None,
+    fail_under: o.FailUnder = None,
+    sort: o.Sort = None,
+    redundant: o.Redundant = None,
+    quiet: o.Quiet = False,
+) -> int:
+    """Run a suite through a model, write the data file and print the report."""
+    config = load_config(Path.cwd()).overridden(
+        train=_name(train),
+        train_limit=train_limit,
+        text=text,
+        pair=pair,
+        label=label,
+        context=context,
+        bins=bins,
+        max_length=max_length,
+        attention_weight=attention_weight,
+        batch_size=batch_size,
+        device=device,
+        dtype=dtype,
+        output=_name(output),
+        fail_under=fail_under,
+        sort=sort,
+        redundant=redundant,
+    )
+    if config.train is None:
+        raise SettingsError("give the texts that set the ranges: --train FILE (see --help).")
+    from mncover.cli.running import run_from_config
+
+    data = run_from_config(model, suite, config, quiet)
+    return _report(_summary(data, config), config, quiet=quiet, data_file=config.output)
+
+
+@app.command()
+def report(
+    file: o.DataFile = None,
+    fail_under: o.FailUnder = None,
+    sort: o.Sort = None,
+    redundant: o.Redundant = None,
+    heads: o.Heads = False,
+) -> int:
+    """Print the coverage in a data file: by context, by layer and in all."""
+    config = load_config(Path.cwd()).overridden(
+        output=_name(file), fail_under=fail_under, sort=sort, redundant=redundant
+    )
+    return _report(_summary(_read(config), config), config, heads=heads)
+
+
+@app.command()
+def json(
+    file: o.DataFile = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Where to write; the screen if not given.")
+    ] = None,
+    texts: Annotated[bool, typer.Option("--texts", help="Add a row for every text.")] = False,
+    pretty: Annotated[bool, typer.Option("--pretty", help="Indent, for people.")] = False,
+    fail_under: o.FailUnder = None,
+    redundant: o.Redundant = None,
+) -> int:
+    """Write the coverage in a data file as JSON."""
+    config = load_config(Path.cwd()).overridden(
+        output=_name(file), fail_under=fail_under, redundant=redundant
+    )
+    data = _read(config)
+    result = _summary(data, config)
+    content: dict[str, Any] = to_json(result)
+    if texts:
+        content["rows"] = rows_to_json(data)
+    rendered = jsonlib.dumps(content, indent=2 if pretty else None)
+    if output is None:
+        print(rendered)
+    else:
+        with replacing(output) as temporary:
+            temporary.write_text(rendered + "\n", encoding="utf-8")
+    return _exit_code(result, config)
+
+
+@app.command()
+def combine(
+    files: Annotated[list[Path], typer.Argument(metavar="FILES...", help="Data files to unite.")],
+    output: o.Output = None,
+    quiet: o.Quiet = False,
+) -> int:
+    """Unite data files of the same model, ranges and settings; the inputs stay as they are."""
+    config = load_config(Path.cwd()).overridden(output=_name(output))
+    united = datafile.read(files[0])
+    for path in files[1:]:
+        try:
+            united = united.union(datafile.read(path))
+        except MismatchError as error:
+            raise MismatchError(f"cannot combine {files[0]} and {path}: {error}.") from error
+    datafile.write(united, Path(config.output))
+    if not quiet:
+        cover = display_percent(summarize(united).cover)
+        print(f"Combined {len(files)} files into {config.output}: Cover {cover} %.")
+    return 0
+
+
+@app.command()
+def demo(
+    folder: Annotated[Path, typer.Option("--folder", help="Where the demo's files go.")] = Path(
+        "mncover-demo"
+    ),
+) -> int:
+    """Measure a bundled suite on a small sentiment model: everything at once, offline."""
+    from mncover.demo.demo import run_demo
+
+    return run_demo(folder, Console())
+
+
+debug = typer.Typer(help="Show what a bug report needs.", no_args_is_help=True)
+app.add_typer(debug, name="debug")
+
+
+@debug.command("sys")
+def debug_sys() -> int:
+    """Show versions, devices and the cache folder."""
+    from mncover.debugging import system_facts
+
+    return _show(system_facts())
+
+
+@debug.command("model")
+def debug_model(model: o.Model, max_length: o.MaxLength = None) -> int:
+    """Show how a model's sites are read, and how many bins it has."""
+    from mncover.debugging import model_facts
+
+    config = load_config(Path.cwd()).overridden(max_length=max_length)
+    return _show(model_facts(model, config.max_length, config.bins))
+
+
+@debug.command("data")
+def debug_data(file: o.DataFile = None) -> int:
+    """Show a data file's header."""
+    config = load_config(Path.cwd()).overridden(output=_name(file))
+    header = datafile.read_header(Path(config.output))
+    header = {k: v for k, v in header.items() if k not in ("reachable", "checksums", "layout")}
+    return _show(header)
+
+
+def _show(facts: dict[str, Any]) -> int:
+    width = max(len(name) for name in facts)
+    for name, value in facts.items():
+        print(f"{name:<{width}}  {value}")
+    return 0
+
+
+def _name(path: Path | None) -> str | None:
+    return None if path is None else str(path)
+
+
+def _read(config: Config) -> CoverageData:
+    return datafile.read(Path(config.output))
+
+
+def _summary(data: CoverageData, config: Config) -> Result:
+    return summarize(data, config.redundant / 100)
+
+
+def _report(
+    result: Result,
+    config: Config,
+    heads: bool = False,
+    quiet: bool = False,
+    data_file: str | None = None,
+) -> int:
+    sorted_contexts(result, config.sort)  # refuses a wrong order even when quiet
+    if not quiet:
+        print_report(result, Console(), config.sort, heads)
+        if data_file is not None:
+            print(f"The data file is {data_file}. See it again with: mncover report {data_file}")
+    return _exit_code(result, config, quiet)
+
+
+def _exit_code(result: Result, config: Config, quiet: bool = True) -> int:
+    if config.fail_under is None or not below(result.cover, config.fail_under):
+        return 0
+    Console(stderr=True).print(
+        f"Cover {display_percent(result.cover)} % is below --fail-under {config.fail_under:g} %."
+    )
+    return 2

@@ -1,0 +1,70 @@
+"""Every option of the command line, once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+DataFile = Annotated[
+    Path | None,
+    typer.Argument(metavar="[FILE]", help="The data file; run.mncover if not given."),
+]
+Model = Annotated[str, typer.Argument(metavar="MODEL", help="A Hugging Face folder or hub name.")]
+Suite = Annotated[
+    Path,
+    typer.Argument(
+        metavar="SUITE", help="Texts to run: .jsonl, .csv, .tsv, .parquet, .txt (or .gz of these)."
+    ),
+]
+Train = Annotated[
+    Path | None,
+    typer.Option(help="Texts that set the range of each neuron, normally the training set."),
+]
+TrainLimit = Annotated[
+    int | None, typer.Option(min=1, help="Use only the first so many training texts.")
+]
+TextField = Annotated[str | None, typer.Option("--text", help="The field that holds the text.")]
+PairField = Annotated[
+    str | None, typer.Option("--pair", help="The field that holds the second text of a pair.")
+]
+LabelField = Annotated[str | None, typer.Option("--label", help="The field with the right class.")]
+ContextField = Annotated[
+    str | None,
+    typer.Option("--context", help="The field whose values keep coverage apart (the test's name)."),
+]
+Bins = Annotated[int | None, typer.Option(help="Sections of each neuron's range, 2 to 1000. [10]")]
+MaxLength = Annotated[int | None, typer.Option(help="Tokens a text is cut to. [128]")]
+AttentionWeight = Annotated[
+    float | None, typer.Option(help="Weight of attention bins against word bins. [1.0]")
+]
+BatchSize = Annotated[int | None, typer.Option(help="Texts run at once, at most. [32]")]
+Device = Annotated[str | None, typer.Option(help="Where to run: cpu, cuda, cuda:1 … [cpu]")]
+Dtype = Annotated[
+    str | None, typer.Option(help="Number format of the weights: auto, float32, float16, bfloat16.")
+]
+Output = Annotated[
+    Path | None, typer.Option("--output", "-o", help="The data file to write. [run.mncover]")
+]
+FailUnder = Annotated[
+    float | None, typer.Option(metavar="PERCENT", help="Exit with 2 if Cover is below this.")
+]
+Sort = Annotated[
+    str | None,
+    typer.Option(
+        help="Order of contexts: suite, name, texts, cover, adds, only, redundant, wrong; "
+        "with a minus in front, the largest first."
+    ),
+]
+Redundant = Annotated[
+    float | None,
+    typer.Option(
+        metavar="PERCENT",
+        min=0,
+        max=100,
+        help="A text is redundant if at most so much of what it does in the model is new. [1]",
+    ),
+]
+Heads = Annotated[bool, typer.Option("--heads", help="Show every attention head too.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]

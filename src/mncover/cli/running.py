@@ -1,0 +1,41 @@
+"""The part of `mncover run` that needs torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+
+from mncover.config import Config
+from mncover.data import CoverageData
+from mncover.engine import Engine
+from mncover.loading import load_subject
+from mncover.run import Job, run_suite
+from mncover.settings import Settings
+from mncover.suites.textfile import Fields, TextFile, field_names, read_texts
+
+
+def run_from_config(model: str, suite: Path, config: Config, quiet: bool) -> CoverageData:
+    """Read the files, load the model, run the suite."""
+    settings = Settings(config.bins, config.max_length, config.attention_weight)
+    texts = read_texts(suite, Fields(config.text, config.pair, config.label, config.context))
+    train = _train_texts(config)
+    console = Console(stderr=True, quiet=quiet)
+    subject = load_subject(model, device=config.device, dtype=config.dtype)
+    engine = Engine(subject, settings, config.batch_size, False if quiet else None)
+    job = Job(engine, texts, train.texts, Path(config.output), say=console.print)
+    try:
+        return run_suite(job)
+    except KeyboardInterrupt:
+        if job.partial.exists():
+            console.print(f"What is finished lies in {job.partial}: run the same command to go on.")
+        raise
+
+
+def _train_texts(config: Config) -> TextFile:
+    """Read the training texts by the suite's fields if the file has them, else by usual names."""
+    path = Path(str(config.train))
+    asked = {name for name in (config.text, config.pair) if name is not None}
+    same = bool(asked) and asked <= field_names(path)
+    fields = Fields(config.text, config.pair) if same else Fields()
+    return read_texts(path, fields, config.train_limit)

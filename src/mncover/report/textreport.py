@@ -1,0 +1,182 @@
+"""The report that people read on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from mncover.errors import SettingsError
+from mncover.results import ContextResult, Count, Result, display_percent
+
+BAR_WIDTH = 12
+
+SORTS: dict[str, Callable[[ContextResult], Any]] = {
+    "suite": lambda c: 0,
+    "name": lambda c: c.name.casefold(),
+    "texts": lambda c: c.texts,
+    "cover": lambda c: c.cover,
+    "adds": lambda c: c.adds,
+    "only": lambda c: c.only_here,
+    "redundant": lambda c: -1 if c.redundant is None else c.redundant,
+    "wrong": lambda c: c.wrong,
+}
+
+
+def print_report(
+    result: Result, console: Console, sort: str = "suite", heads: bool = False
+) -> None:
+    """Print contexts, layers and totals; `heads` adds a grid of attention heads."""
+    parts: list[RenderableType] = [_heading(result), _contexts(result, sort), _layers(result)]
+    if heads:
+        parts.append(_heads(result))
+    parts += [_totals(result), *_notes(result)]
+    console.print(Group(*(Padding(part, (0, 0, 1, 0)) for part in parts)))
+
+
+def _heading(result: Result) -> Text:
+    identity, settings = result.identity, result.identity.settings
+    text = Text()
+    text.append("Coverage of ").append(_short_name(identity.model), style="bold")
+    text.append(f" by {result.texts:,} texts\n")
+    text.append(
+        f"{settings.bins} bins, up to {settings.max_length} tokens, "
+        f"calibrated on {identity.calibration_texts:,} texts",
+        style="dim",
+    )
+    return text
+
+
+def _short_name(model: str) -> str:
+    """Return a hub name as it is, and of a folder's path only the last part."""
+    return Path(model).name if Path(model).is_absolute() else model
+
+
+def sorted_contexts(result: Result, sort: str) -> list[ContextResult]:
+    """Return the contexts in the asked order; a minus in front turns it round."""
+    descending, name = sort.startswith("-"), sort.lstrip("-")
+    if name not in SORTS:
+        raise SettingsError(f"cannot sort by {sort!r}; known are {', '.join(SORTS)}.")
+    return sorted(result.contexts, key=SORTS[name], reverse=descending)
+
+
+def _contexts(result: Result, sort: str) -> Table:
+    table = _table()
+    table.add_column("Context", overflow="fold", min_width=12)
+    for name in ("Texts", "Cover %", "Adds %", "Only here %", "Redundant"):
+        table.add_column(name, justify="right", no_wrap=True)
+    labelled = any(context.labelled for context in result.contexts)
+    if labelled:
+        table.add_column("Wrong", justify="right", no_wrap=True)
+    for context in sorted_contexts(result, sort):
+        table.add_row(*_context_cells(context, labelled))
+    table.add_section()
+    redundant = [c.redundant for c in result.contexts]
+    known = None if None in redundant else sum(n for n in redundant if n is not None)
+    total = ["Total", f"{result.texts:,}", display_percent(result.cover), "", ""]
+    total.append(_of(known, result.texts))
+    if labelled:
+        wrong = sum(c.wrong for c in result.contexts)
+        total.append(_of(wrong, sum(c.labelled for c in result.contexts)))
+    table.add_row(*total, style="bold")
+    return table
+
+
+def _context_cells(context: ContextResult, labelled: bool) -> list[str | Text]:
+    cells: list[str | Text] = [
+        Text(context.name or "(none)"),  # Text: brackets in a name are no markup
+        f"{context.texts:,}",
+        display_percent(context.cover),
+        display_percent(context.adds),
+        display_percent(context.only_here),
+        _of(context.redundant, context.texts),
+    ]
+    if labelled:
+        cells.append(_of(context.wrong if context.labelled else None, context.labelled))
+    return cells
+
+
+def _of(part: int | None, whole: int) -> str:
+    """Return a count with its percentage, or a dash if it is not known."""
+    if part is None:
+        return "-"
+    return f"{part:,} ({part / whole:4.0%})" if whole else f"{part:,}"
+
+
+def _layers(result: Result) -> Table:
+    table = _table()
+    table.add_column("Layer", justify="right", min_width=5)
+    for name in ("Words %", "Attention %"):
+        table.add_column(name, justify="right", no_wrap=True)
+        table.add_column("of reachable", no_wrap=True)
+    found = {(site.kind, site.layer): site.count for site in result.sites}
+    for layer in sorted({site.layer for site in result.sites}):
+        cells: list[RenderableType] = [str(layer)]
+        for kind in ("hidden", "attention"):
+            count = found.get((kind, layer))
+            cells += ["", ""] if count is None else [display_percent(count.share), _bar(count)]
+        table.add_row(*cells)
+    return table
+
+
+def _bar(count: Count) -> Text:
+    share = count.share_of_reachable
+    filled = round(share * BAR_WIDTH)
+    bar = Text("█" * filled, style="green")
+    bar.append("░" * (BAR_WIDTH - filled), style="dim")
+    return bar.append(f" {display_percent(share, 1)} %")
+
+
+def _heads(result: Result) -> Table:
+    """Show, for each layer, the covered share of each head's reachable bins, in percent."""
+    sites = [site for site in result.sites if site.heads]
+    table = _table(title="Attention heads: covered percent of what is reachable")
+    table.add_column("Layer", justify="right")
+    for head in range(max(len(site.heads) for site in sites)):
+        table.add_column(str(head + 1), justify="right")
+    for site in sites:
+        shares = [f"{head.share_of_reachable * 100:.0f}" for head in site.heads]
+        table.add_row(str(site.layer), *shares)
+    return table
+
+
+def _totals(result: Result) -> Text:
+    text = Text()
+    text.append(f"Cover {display_percent(result.cover)} %", style="bold")
+    text.append(f" of all bins, {display_percent(result.tally.cover_of_reachable)} % of those")
+    text.append(" that the calibration texts show to be reachable\n")
+    for name, count in (("words", result.word), ("attention", result.attention)):
+        text.append(
+            f"  {name:<10}{count.covered:>15,} of {count.total:>15,} bins, "
+            f"{count.reachable:,} reachable\n",
+            style="dim",
+        )
+    text.rstrip()
+    return text
+
+
+def _notes(result: Result) -> list[Text]:
+    notes = []
+    truncated = sum(context.truncated for context in result.contexts)
+    empty = sum(context.empty for context in result.contexts)
+    if truncated:
+        length = result.identity.settings.max_length
+        notes.append(f"{truncated:,} texts were cut to {length} tokens (--max-length).")
+    if empty:
+        notes.append(f"{empty:,} texts have no token at all: they cover nothing.")
+    notes += [f"The run of {s} was interrupted: texts are missing." for s in result.interrupted]
+    notes.append(
+        "Adds: new over the contexts before it. Only here: no other context has it. "
+        f"Redundant: texts of which at least {100 - result.redundant_at * 100:g} % had been seen "
+        "before (--redundant)."
+    )
+    return [Text(note, style="dim") for note in notes]
+
+
+def _table(title: str | None = None) -> Table:
+    return Table(title=title, box=None, pad_edge=False, header_style="bold", title_justify="left")

@@ -1,0 +1,100 @@
+"""Run a suite and write its data file, going on where an interrupted run stopped.
+
+While a run is under way, what is finished lies beside the data file under the same name with
+`.partial` behind it. The data file itself is replaced once, at the end.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from mncover import datafile
+from mncover.data import CoverageData, Run
+from mncover.engine import Engine
+from mncover.errors import DataFileError, MismatchError
+from mncover.labels import label_numbers
+from mncover.progress import bar
+from mncover.recorder import Recorder
+from mncover.rows import Rows
+from mncover.suites.textfile import TextFile
+from mncover.texts import Text
+
+CHECKPOINT_SECONDS = 10.0
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Job:
+    """One suite to be run by an engine into a data file."""
+
+    engine: Engine
+    suite: TextFile
+    train: list[Text]
+    output: Path
+    say: Say
+    checkpoint_seconds: float = CHECKPOINT_SECONDS
+
+    @property
+    def partial(self) -> Path:
+        """Where unfinished work is kept."""
+        return self.output.with_name(self.output.name + datafile.PARTIAL_SUFFIX)
+
+
+def run_suite(job: Job) -> CoverageData:
+    """Calibrate (or find the ranges in the cache), measure the suite, write the data file."""
+    suite, engine = job.suite, job.engine
+    labels = label_numbers(suite.labels, engine.subject.labels, suite.place)
+    rows = Rows(suite.texts, suite.contexts, labels, range(len(suite.texts))).by_context()
+    engine.use_ranges(engine.calibrate(job.train, cache=True))
+    data, run = _resumed(job) or (CoverageData(engine.identity()), _new_run(job))
+    recorder = Recorder(engine, data, run)
+    _record(job, recorder, rows.part(slice(len(data.table), None)))
+    recorder.close()
+    datafile.write(data, job.output)
+    job.partial.unlink(missing_ok=True)
+    return data
+
+
+def _new_run(job: Job) -> Run:
+    return Run.start(str(job.suite.path), job.suite.fingerprint, len(job.suite.texts))
+
+
+def _record(job: Job, recorder: Recorder, rows: Rows) -> None:
+    data = recorder.data
+    saved = time.monotonic()
+    with bar("Running", len(job.suite.texts), job.engine.progress, len(data.table)) as advance:
+        try:
+            for done in recorder.record_in_order(rows, advance):
+                due = time.monotonic() - saved >= job.checkpoint_seconds
+                if due and done < len(rows):
+                    _checkpoint(job, recorder)
+                    saved = time.monotonic()
+        except KeyboardInterrupt:
+            if recorder.consistent:  # otherwise the last checkpoint holds
+                _checkpoint(job, recorder)
+            raise
+
+
+def _checkpoint(job: Job, recorder: Recorder) -> None:
+    recorder.close()
+    datafile.write(recorder.data, job.partial)
+
+
+def _resumed(job: Job) -> tuple[CoverageData, Run] | None:
+    """Return the unfinished work of this very run, if there is any."""
+    if not job.partial.exists():
+        return None
+    try:
+        data = datafile.read(job.partial)
+        data.identity.require_same(job.engine.identity())
+    except (DataFileError, MismatchError):
+        data = None
+    if data is None or data.runs[-1].suite_fingerprint != job.suite.fingerprint:
+        job.say(f"{job.partial} belongs to another run: starting afresh.")
+        return None
+    job.say(f"Going on with {job.partial}: {len(data.table):,} texts are done.")
+    return data, data.runs[-1]

@@ -1,0 +1,3 @@
+"""Test suites: how they are read. Nothing in a suite is ever executed."""
+
+from __future__ import annotations
