@@ -26,7 +26,6 @@ import transformers
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.memory import peak_above
 from mncover.batches import Encoding, batches_by_length
 from mncover.coverage import Coverage
 from mncover.data import CoverageData
@@ -129,7 +128,6 @@ def compare(
     for _ in range(rounds):
         for name, way in every.items():
             times[name].append(seconds(way, texts))
-    memory = {name: peak_above(lambda way=way: way(texts)) for name, way in every.items()}
     floor = min(times["plain forward"])
     pairs = {n: np.array(t) / np.array(times["plain forward"]) for n, t in times.items()}
     return {
@@ -139,7 +137,6 @@ def compare(
         "all_seconds": times,
         "ratio": {name: min(t) / floor for name, t in times.items()},
         "median_ratio": {name: float(np.median(p)) for name, p in pairs.items()},
-        "peak_mib": memory,
         "peak_mib_allowed": allowed_memory(subject, texts),
     }
 

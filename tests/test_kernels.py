@@ -148,7 +148,8 @@ def test_hit_sets_exactly_the_bits_of_the_codes(n_bins: int) -> None:
                 expected[g, i * width + code // 64] |= bit
         other = as_torch(before.copy())
         assert bins.hit(values, low, high, n_bins, words)
-        assert bins_torch.hit(*tensors(values, low, high), n_bins, other)
+        v, lo, hi = tensors(values, low, high)
+        assert bins_torch.hit(v, lo, hi, n_bins, other)
         np.testing.assert_array_equal(words, expected)
         np.testing.assert_array_equal(other.numpy().view(words.dtype), expected)
         assert (expected != before).any()
@@ -162,7 +163,8 @@ def test_novel_counts_the_bits_that_hit_would_set_for_one_text(n_bins: int) -> N
         counts = np.zeros(len(values), dtype=np.int64)
         assert bins.novel(values, low, high, n_bins, words, counts)
         other = torch.zeros(len(values), dtype=torch.int64)
-        assert bins_torch.novel(*tensors(values, low, high), n_bins, as_torch(words), other)
+        v, lo, hi = tensors(values, low, high)
+        assert bins_torch.novel(v, lo, hi, n_bins, as_torch(words), other)
         for row in range(len(values)):
             after = words.copy()
             bins.hit(values[row : row + 1], low, high, n_bins, after)

@@ -64,7 +64,7 @@ _SIZES = {
     "hidden_size": 16,
     "num_hidden_layers": 2,
     "num_attention_heads": 2,
-    "intermediate_size": 24,
+    "intermediate_size": 32,
     "max_position_embeddings": 70,
     "pad_token_id": 0,
     "num_labels": 3,
@@ -82,7 +82,7 @@ def roberta() -> Any:
 
 def distilbert() -> Any:
     config = hf.DistilBertConfig(
-        vocab_size=len(VOCABULARY), dim=16, n_layers=2, n_heads=2, hidden_dim=24, num_labels=2
+        vocab_size=len(VOCABULARY), dim=16, n_layers=2, n_heads=2, hidden_dim=32, num_labels=2
     )
     return hf.DistilBertForSequenceClassification(config)
 
@@ -147,7 +147,7 @@ def llama_classifier() -> Any:
     return hf.LlamaForSequenceClassification(config)
 
 
-_T5 = {"vocab_size": len(VOCABULARY), "d_model": 16, "d_kv": 8, "d_ff": 24, "num_layers": 2}
+_T5 = {"vocab_size": len(VOCABULARY), "d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 2}
 _T5 |= {"num_heads": 2, "pad_token_id": 0, "eos_token_id": 3, "decoder_start_token_id": 0}
 
 
@@ -167,8 +167,8 @@ def bart_classifier() -> Any:
         decoder_layers=2,
         encoder_attention_heads=2,
         decoder_attention_heads=2,
-        encoder_ffn_dim=24,
-        decoder_ffn_dim=24,
+        encoder_ffn_dim=32,
+        decoder_ffn_dim=32,
         max_position_embeddings=70,
         pad_token_id=0,
         bos_token_id=2,

@@ -27,10 +27,10 @@ class Identity:
     """What two measurements must share for their union to mean anything."""
 
     model: str
+    settings: Settings
     model_fingerprint: str
     tokenizer_fingerprint: str
     ranges_fingerprint: str
-    settings: Settings
     layout: Layout
     labels: tuple[str, ...]
     calibration_texts: int

@@ -11,6 +11,9 @@ import hashlib
 import io
 import json
 import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -99,38 +102,42 @@ def _header(data: CoverageData, sums: dict[str, str]) -> dict[str, Any]:
 
 def read(path: Path) -> CoverageData:
     """Read a data file; refuse one that is missing, damaged, foreign or too new."""
-    with _opened(path) as archive:
-        try:
-            return _read(archive)
-        except DataFileError as error:
-            raise DataFileError(f"{path}: {error}.") from error
-        except _DAMAGE as error:
-            raise DataFileError(f"{path}: the file is damaged ({error}).") from error
+    with _reading(path) as archive:
+        return _read(archive)
 
 
 def read_header(path: Path) -> dict[str, Any]:
     """Read only the header of a data file, for `mncover debug`."""
-    with _opened(path) as archive:
-        try:
-            return _read_header(archive)
-        except DataFileError as error:
-            raise DataFileError(f"{path}: {error}.") from error
-        except _DAMAGE as error:
-            raise DataFileError(f"{path}: the file is damaged ({error}).") from error
+    with _reading(path) as archive:
+        return _read_header(archive)
 
 
 # What zipfile, zlib, json and numpy raise on bytes that are not what they should be.
 _DAMAGE = (
     zipfile.BadZipFile,
+    zlib.error,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
     ValueError,
-    KeyError,
     TypeError,
     EOFError,
     OSError,
-    NotImplementedError,
     RuntimeError,
     MnCoverError,
 )
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[zipfile.ZipFile]:
+    """Open a data file, and turn whatever its bytes bring about into one clear line."""
+    with _opened(path) as archive:
+        try:
+            yield archive
+        except DataFileError as error:
+            raise DataFileError(f"{path}: {error}.") from error
+        except _DAMAGE as error:
+            raise DataFileError(f"{path}: the file is damaged ({error}).") from error
 
 
 def _opened(path: Path) -> zipfile.ZipFile:

@@ -36,7 +36,6 @@ class Job:
     train: list[Text]
     output: Path
     say: Say
-    checkpoint_seconds: float = CHECKPOINT_SECONDS
 
     @property
     def partial(self) -> Path:
@@ -69,7 +68,7 @@ def _record(job: Job, recorder: Recorder, rows: Rows) -> None:
     with bar("Running", len(job.suite.texts), job.engine.progress, len(data.table)) as advance:
         try:
             for done in recorder.record_in_order(rows, advance):
-                due = time.monotonic() - saved >= job.checkpoint_seconds
+                due = time.monotonic() - saved >= CHECKPOINT_SECONDS
                 if due and done < len(rows):
                     _checkpoint(job, recorder)
                     saved = time.monotonic()

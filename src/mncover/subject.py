@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from mncover.batches import Encoding
 from mncover.errors import ModelError
-from mncover.texts import Text
+from mncover.texts import Text, well_formed
 
 PROBE_TEXT = "one two three, four five six."
 MIN_ROWS, MIN_TOKENS = 2, 64  # with one row, or below 12 tokens, MKL was seen to round otherwise
@@ -108,11 +108,11 @@ class Subject:
         return encodings
 
     def _tokenize(self, texts: Sequence[Text], **options: Any) -> list[dict[str, list[int]]]:
-        first = [text if isinstance(text, str) else text[0] for text in texts]
+        first = [well_formed(text if isinstance(text, str) else text[0]) for text in texts]
         pairs = [isinstance(text, tuple) for text in texts]
         if any(pairs) and not all(pairs):  # the tokenizer takes one kind at a time
             return self._tokenize_mixed(texts, pairs, options)
-        second = [text[1] for text in texts] if pairs[0] else None
+        second = [well_formed(text[1]) for text in texts] if pairs[0] else None
         found = self.tokenizer(first, second, verbose=False, **options)
         names = [name for name in self.input_names if name in found]
         return [{name: found[name][i] for name in names} for i in range(len(texts))]

@@ -64,6 +64,18 @@ def fingerprint_texts(texts: Iterable[Text]) -> str:
     return digest.hexdigest()
 
 
+def well_formed(text: str) -> str:
+    """Return a text that UTF-8 can carry: each half of a broken pair becomes U+FFFD.
+
+    Scraped data has such halves, and tokenizers refuse them.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
 def shorten(text: Text, width: int = 60) -> str:
     """Return a text on one line of at most `width` characters, for messages.
 

@@ -34,6 +34,7 @@ def print_report(
     """Print contexts, layers and totals; `heads` adds a grid of attention heads."""
     parts: list[RenderableType] = [_heading(result), _contexts(result, sort), _layers(result)]
     if heads:
+        parts.append(Text("Attention heads: covered percent of what is reachable"))
         parts.append(_heads(result))
     parts += [_totals(result), *_notes(result)]
     console.print(Group(*(Padding(part, (0, 0, 1, 0)) for part in parts)))
@@ -135,7 +136,7 @@ def _bar(count: Count) -> Text:
 def _heads(result: Result) -> Table:
     """Show, for each layer, the covered share of each head's reachable bins, in percent."""
     sites = [site for site in result.sites if site.heads]
-    table = _table(title="Attention heads: covered percent of what is reachable")
+    table = _table()
     table.add_column("Layer", justify="right")
     for head in range(max(len(site.heads) for site in sites)):
         table.add_column(str(head + 1), justify="right")
@@ -178,5 +179,5 @@ def _notes(result: Result) -> list[Text]:
     return [Text(note, style="dim") for note in notes]
 
 
-def _table(title: str | None = None) -> Table:
-    return Table(title=title, box=None, pad_edge=False, header_style="bold", title_justify="left")
+def _table() -> Table:
+    return Table(box=None, pad_edge=False, header_style="bold")
