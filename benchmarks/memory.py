@@ -1,28 +1,54 @@
-"""The peak of a process's resident memory while something runs, above what it had before."""
+"""Peak memory of each way of running texts, above the model's own, in a process of its own.
+
+    python -m benchmarks.memory WAY N [MODEL]
+
+The model's own is the peak of a plain forward pass over the same texts, with everything
+imported and every kernel loaded; what a way needs beyond that is what coverage costs.
+"""
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+import statistics
+import subprocess
+import sys
 from pathlib import Path
 
 STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
-def peak_above(work: Callable[[], object]) -> float:
-    """Return the peak in MiB above the resident size at the start; NaN where /proc is not.
+def peak_mib(way: str, n: int, model: str) -> float:
+    """Return the median of three fresh processes, whose heaps fragment by chance.
 
-    The work has been done before, so that what a library allocates once is not counted.
+    NaN where the system does not tell.
     """
     if not CLEAR.exists():
         return float("nan")
-    gc.collect()
-    CLEAR.write_text("5")  # resets the high-water mark
-    before = _resident("VmRSS")
-    work()
-    return (_resident("VmHWM") - before) / 1024
+    command = [sys.executable, "-m", "benchmarks.memory", way, str(n), model]
+    runs = [subprocess.run(command, check=True, capture_output=True, text=True) for _ in range(3)]
+    return statistics.median(float(run.stdout.split()[-1]) for run in runs)
 
 
 def _resident(name: str) -> int:
     line = next(row for row in STATUS.read_text().splitlines() if row.startswith(name))
     return int(line.split()[1])
+
+
+def _measure(way: str, n: int, model: str) -> float:
+    from benchmarks import speed
+
+    subject = speed.subject_named(model, "cpu")
+    texts, plain = speed.tweets()[:n], speed.plain_forward(subject)
+    for other in speed.coverage_ways(subject, texts[:8]).values():  # imports and kernels
+        other(texts[:8])
+    plain(texts)
+    gc.collect()
+    CLEAR.write_text("5")  # resets the high-water mark
+    plain(texts)
+    own = _resident("VmHWM")
+    speed.coverage_ways(subject, texts[:64])[way](texts)
+    return (_resident("VmHWM") - own) / 1024
+
+
+if __name__ == "__main__":
+    print(_measure(sys.argv[1], int(sys.argv[2]), sys.argv[3]))

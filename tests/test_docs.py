@@ -1,0 +1,109 @@
+"""The documentation says what the program does: help texts, options, links, files, the example."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+import typer
+
+import mncover
+from mncover.cli import main
+from mncover.cli.commands import app
+from mncover.config import Config
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = Path(mncover.__file__).parent
+COMMAND_PAGES = sorted((ROOT / "docs" / "commands").glob("*.md"))
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+HELP_BLOCK = re.compile(r"^```text\n\$ mncover ([^\n]*?) ?--help\n(.*?)^```$", re.M | re.S)
+FENCED = re.compile(r"^```.*?^```$", re.M | re.S)
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+HELP_BLOCKS = [
+    (page.name, command, block)
+    for page in COMMAND_PAGES
+    for command, block in HELP_BLOCK.findall(page.read_text(encoding="utf-8"))
+]
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def commands_of(group: object, prefix: str = "") -> set[str]:
+    """Return the names of a command, if it has one, and of all commands below it."""
+    below: dict[str, object] = getattr(group, "commands", {})
+    found = {prefix.strip()} if prefix else set()
+    return found.union(*(commands_of(inner, f"{prefix} {name}") for name, inner in below.items()))
+
+
+@pytest.mark.parametrize(("page", "command", "block"), HELP_BLOCKS)
+def test_help_in_the_docs_is_what_the_program_prints(
+    page: str,
+    command: str,
+    block: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "dumb")
+    assert main([*command.split(), "--help"]) == 0
+    printed = [line.rstrip() for line in capsys.readouterr().out.rstrip().splitlines()]
+    assert [line.rstrip() for line in block.rstrip().splitlines()] == printed, page
+
+
+def test_every_command_has_its_help_on_its_own_page() -> None:
+    commands = commands_of(typer.main.get_command(app))
+    assert {"run", "debug data"} <= commands
+    assert {(page, command) for page, command, _ in HELP_BLOCKS} == {
+        (f"{command.split()[0]}.md", command) for command in commands
+    }
+
+
+@pytest.mark.parametrize("option", [field.name for field in fields(Config)])
+def test_every_option_is_explained_in_the_configuration_page(option: str) -> None:
+    page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+    assert f"| `{option}` |" in page
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_relative_links_lead_to_existing_files_and_headings(page: Path) -> None:
+    for link in LINK.findall(FENCED.sub("", page.read_text(encoding="utf-8"))):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = page.parent / path if path else page
+        assert target.is_file(), link
+        assert not anchor or anchor in anchors_of(target), link
+
+
+def anchors_of(page: Path) -> set[str]:
+    """Return the names under which a page's headings can be linked to."""
+    headings = re.findall(r"^#+ (.*)$", FENCED.sub("", page.read_text(encoding="utf-8")), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_the_readme_lists_every_source_file_and_no_other() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    section = readme.split("\n## The files\n")[1].split("\n## ")[0]
+    listed = re.findall(r"^- `([\w/]+\.py)`", section, re.M)
+    assert len(set(listed)) == len(listed)
+    assert set(listed) == {path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py")}
+
+
+def test_the_quickstart_prints_cover_by_context_and_the_kept_cases(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = ROOT / "examples" / "quickstart.py"
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 40
+    runpy.run_path(str(path), run_name="__main__")
+    shown = capsys.readouterr().out
+    for context in ("praise", "blame", "negation"):
+        assert re.search(rf"^{context} +Cover \d+\.\d\d%, adds \d+\.\d\d%$", shown, re.M)
+    kept = re.findall(r"^kept case (\d)", shown, re.M)
+    assert kept == ["0", "2"]  # the middle case is part of the first
