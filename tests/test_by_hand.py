@@ -205,3 +205,82 @@ def test_half_precision_models_equal_the_slow_implementation(name: str, dtype: t
     hits = slow.union(texts)
     assert cov.result().word.covered == count(hits, "hidden")
     assert cov.result().attention.covered == count(hits, "attention")
+
+
+def test_a_length_too_short_for_the_special_tokens_is_refused() -> None:
+    model, tokenizer = tiny.make("bert")
+    cov = Coverage(model, tokenizer, max_length=2)
+    with pytest.raises(ModelError, match="too short for this tokenizer"):
+        cov.calibrate([("good film", "bad film")], cache=False)
+
+
+def test_a_position_table_with_rows_for_padding_holds_fewer_tokens() -> None:
+    model, tokenizer = tiny.make("roberta")
+    tokenizer.model_max_length = 10**9
+    assert Coverage(model, tokenizer, max_length=69)
+    with pytest.raises(ModelError, match="at most 69 tokens"):
+        Coverage(model, tokenizer, max_length=70)
+
+
+@pytest.mark.parametrize("gains", [False, True])
+def test_an_update_that_fails_changes_nothing(gains: bool) -> None:
+    model, tokenizer = tiny.make("bert")
+    cov = Coverage(model, tokenizer, max_length=8).calibrate(["good film", "bad film"], False)
+    cov.update(["good film"], context="a", gains=gains)
+    before, rows = cov.data.total().copy(), len(cov.data.table)
+    weight = model.bert.embeddings.word_embeddings.weight.data[tiny.VOCABULARY["awful"]]
+    kept = weight[0].item()
+    weight[0] = float("nan")
+    with pytest.raises(ActivationError):
+        cov.update(["awful film", "bad film and more"], context="a", gains=gains)
+    weight[0] = kept
+    np.testing.assert_array_equal(cov.data.total(), before)
+    assert len(cov.data.table) == rows
+    assert cov.gain(["good film"])[0] == 0
+    assert cov.gain(["bad film"])[0] > 0
+
+
+def test_an_update_interrupted_while_it_walks_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cov = Coverage(*tiny.make("bert"), max_length=8).calibrate(["good film", "bad film"], False)
+    cov.update(["good film"], context="a", gains=True)
+    before = cov.data.total().copy()
+    engine: Any = cov._engine
+    add, calls = engine.add, []
+
+    def interrupted(*args: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return add(*args)
+
+    monkeypatch.setattr(engine, "add", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        cov.update(["bad film", "bad"], context=["a", "b"], gains=True)
+    np.testing.assert_array_equal(cov.data.total(), before)
+    assert cov.data.contexts == ["a"]
+    assert len(cov.data.table) == 1
+
+
+def test_calibrating_again_before_anything_was_measured_widens_the_ranges() -> None:
+    cov = Coverage(*tiny.make("bert"), max_length=8).calibrate(["good film"], cache=False)
+    cov.gain(["bad film"])
+    narrow = cov.result().word.reachable
+    assert cov.calibrate(["bad plot"], cache=False).result().word.reachable > narrow
+    assert cov.data.runs == []
+
+
+def test_unlabelled_texts_may_say_so_in_the_usual_ways() -> None:
+    cov = Coverage(*tiny.make("bert"), max_length=8).calibrate(["good film"], cache=False)
+    cov.update(["good"] * 4, labels=[None, -1, "-1", float("nan")])
+    assert cov.data.table["label"].tolist() == [-1] * 4
+
+
+def test_another_configuration_with_the_same_weights_is_another_model() -> None:
+    from mncover.fingerprints import fingerprint_model
+
+    model, _ = tiny.make("bert")
+    before = fingerprint_model(model)
+    model.config.hidden_act = "relu"
+    assert fingerprint_model(model) != before

@@ -86,7 +86,7 @@ def test_report_sorts_shows_heads_and_refuses_unknown_orders(
     covers = {c.name: c.cover for c in Coverage.load("run.mncover").result().contexts}
     main(["report", "--sort", "-cover", "--heads"])
     shown = capsys.readouterr().out
-    order = re.findall(r"^([abc]) ", shown, re.M)
+    order = re.findall(r"^([abc]) +10 ", shown, re.M)
     assert order == sorted("abc", key=lambda name: -covers[name])
     assert "Attention heads" in shown
     assert "cannot sort by 'size'" in error_of(capsys, "report", "--sort", "size")
@@ -112,9 +112,11 @@ def test_combine_unites_files_and_refuses_strangers(
     np.testing.assert_array_equal(datafile.read(Path("ab.mncover")).total(), (a | b).data.total())
     fresh(bins=12).update(POOL[:1]).save("c.mncover")
     line = error_of(capsys, "combine", "a.mncover", "c.mncover", "-o", "ab.mncover")
-    assert "cannot combine a.mncover and c.mncover: they differ in bins (10 and 12)" in line
+    assert "a.mncover and c.mncover: cannot be combined: they differ in bins (10 and 12)." in line
     fresh("electra").update(POOL[:1]).save("d.mncover")
-    assert "the model's weights" in error_of(capsys, "combine", "a.mncover", "d.mncover")
+    assert "the model's weights" in error_of(
+        capsys, "combine", "a.mncover", "d.mncover", "-o", "ab.mncover"
+    )
     np.testing.assert_array_equal(datafile.read(Path("ab.mncover")).total(), (a | b).data.total())
 
 
@@ -234,3 +236,39 @@ def test_reading_commands_start_without_torch(tmp_path: Path, command: str) -> N
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_files_that_cannot_be_written_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "x.mncover"
+    fresh().update(POOL[:2]).save(path)
+    assert "Is a directory" in error_of(capsys, "json", str(path), "-o", str(tmp_path))
+    assert "xists" in error_of(capsys, "demo", "--folder", str(path))
+
+
+def test_a_cache_that_cannot_be_written_costs_no_work(
+    material: Material, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MNCOVER_CACHE_DIR", "/proc/nowhere")
+    with pytest.warns(UserWarning, match="the ranges cannot be kept"):
+        assert main(material.run("-q")) == 0
+    assert Path("run.mncover").exists()
+
+
+def test_no_arguments_show_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    assert "Commands:" in capsys.readouterr().out
+
+
+def test_a_screen_without_unicode_gets_a_report(tmp_path: Path) -> None:
+    path = tmp_path / "x.mncover"
+    fresh().update(POOL[:2]).save(path)
+    done = subprocess.run(
+        [sys.executable, "-m", "mncover", "report", str(path)],
+        env={"PYTHONIOENCODING": "ascii", "PATH": ""},
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert b"#." in done.stdout

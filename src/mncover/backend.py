@@ -65,6 +65,10 @@ class Backend:
             return words  # type: ignore[no-any-return]
         return words.cpu().numpy().view(maps.word_type(self.bins))  # type: ignore[no-any-return]
 
+    def copy_of(self, array: Array) -> Array:
+        """Return a copy of an array."""
+        return array.copy() if self.on_cpu else array.clone()
+
     def new_counts(self, n: int) -> Array:
         """Return `n` zeros to count with."""
         return self.to_device(np.zeros(n, dtype=np.int64))

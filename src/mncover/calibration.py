@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -72,13 +73,21 @@ def calibrate(
         ranges = Ranges(backend.layout, low, high, start + len(part))
         ranges.forget_future()
         if partial is not None and ranges.texts < len(texts):
-            ranges.save(partial)
+            _keep(ranges, partial)
     if not (ranges.low <= ranges.high).any():
         raise TextError("no calibration text has any token: there is nothing to measure.")
     if cache is not None and partial is not None:
-        ranges.save(cache)
+        _keep(ranges, cache)
         partial.unlink(missing_ok=True)
     return ranges
+
+
+def _keep(ranges: Ranges, path: Path) -> None:
+    """Put ranges into the cache; a cache that cannot be written costs time, not the work."""
+    try:
+        ranges.save(path)
+    except OSError as error:
+        warnings.warn(f"the ranges cannot be kept: {path.parent}: {error.strerror}.", stacklevel=2)
 
 
 def _observe(

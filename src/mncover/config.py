@@ -42,6 +42,13 @@ class Config:
     sort: str = "suite"
     redundant: float = REDUNDANT_AT * 100
 
+    def __post_init__(self) -> None:
+        limits = {"fail_under": (0, 100), "redundant": (0, 100), "train_limit": (1, 10**12)}
+        for name, (low, high) in limits.items():
+            value = getattr(self, name)
+            if value is not None and not low <= value <= high:
+                raise SettingsError(f"{name!r} must be from {low} to {high}, got {value}.")
+
     def overridden(self, **options: Any) -> Config:
         """Return the configuration with every option that is not None in its place."""
         return replace(self, **{k: v for k, v in options.items() if v is not None})

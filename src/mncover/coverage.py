@@ -27,7 +27,8 @@ class Coverage:
     """Measures how much of a model's inside texts exercise.
 
     `model` and `tokenizer` are Hugging Face objects, or a folder or hub name. The model is used
-    where it lies (CPU or GPU) and is left as it was found.
+    where it lies (CPU or GPU) and is left as it was found; `device` and `dtype` are for a model
+    that is loaded by name. `progress` None shows bars only on a terminal.
 
         cov = Coverage("path/to/model", bins=10)
         cov.calibrate(train_texts)
@@ -44,16 +45,26 @@ class Coverage:
         max_length: int = 128,
         attention_weight: float = 1.0,
         batch_size: int = 32,
+        device: str | None = None,
+        dtype: str = "auto",
         progress: bool | None = None,
     ) -> None:
         settings = Settings(bins, max_length, attention_weight)
-        subject = load_subject(model, tokenizer)
+        subject = load_subject(model, tokenizer, device, dtype)
         self._engine: Engine | None = Engine(subject, settings, batch_size, progress)
         self._data: CoverageData | None = None
         self._recorder: Recorder | None = None
 
     @classmethod
-    def load(cls, path: str | Path, model: Any = None, tokenizer: Any = None) -> Coverage:
+    def load(
+        cls,
+        path: str | Path,
+        model: Any = None,
+        tokenizer: Any = None,
+        *,
+        batch_size: int = 32,
+        progress: bool | None = None,
+    ) -> Coverage:
         """Read a data file.
 
         Without a model the object can report, save and unite. With the model that the file was
@@ -62,7 +73,8 @@ class Coverage:
         data = datafile.read(Path(path))
         if model is None:
             return cls._of(data, None)
-        engine = Engine(load_subject(model, tokenizer), data.identity.settings, 32, None)
+        subject = load_subject(model, tokenizer)
+        engine = Engine(subject, data.identity.settings, batch_size, progress)
         engine.require_same_subject(data.identity)
         return cls._of(data, engine)
 
@@ -83,6 +95,8 @@ class Coverage:
         ranges = engine.calibrate(check_texts(texts), cache)
         if engine.ranges is not None:
             ranges = engine.ranges.merge(ranges)
+        if self._data is not None and not len(self._data.table):
+            self._data = self._recorder = None  # nothing was measured yet
         known = self._data.identity.ranges_fingerprint if self._data else None
         if known not in (None, ranges.fingerprint):
             raise MismatchError(

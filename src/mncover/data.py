@@ -42,7 +42,8 @@ class Identity:
             mine, theirs = getattr(self, field.name), getattr(other, field.name)
             if field.name in ("model", "calibration_texts") or mine == theirs:  # no identity
                 continue
-            raise MismatchError(f"they differ in {_difference(field.name, mine, theirs)}")
+            what = _difference(field.name, mine, theirs)
+            raise MismatchError(f"cannot be combined: they differ in {what}.")
 
 
 def _difference(name: str, mine: object, theirs: object) -> str:
@@ -137,6 +138,14 @@ class CoverageData:
         for _, context in self.each_map():
             words |= context
         return words
+
+    def snapshot(self) -> tuple[dict[str, Blob | None], Table, list[Run]]:
+        """Return what `restore` needs to undo everything that comes after; it copies little."""
+        return dict(self._contexts), self.table, list(self.runs)
+
+    def restore(self, snapshot: tuple[dict[str, Blob | None], Table, list[Run]]) -> None:
+        """Go back to a snapshot."""
+        self._contexts, self.table, self.runs = snapshot
 
     def add_rows(self, rows: Table) -> None:
         """Add rows; their `run` and `context` count in this object's lists."""

@@ -122,6 +122,7 @@ _DAMAGE = (
     ValueError,
     TypeError,
     EOFError,
+    MemoryError,
     OSError,
     RuntimeError,
     MnCoverError,

@@ -20,8 +20,8 @@ def replacing(path: Path) -> Iterator[Path]:
     os.close(descriptor)
     temporary = Path(name)
     try:
-        temporary.chmod(0o666 & ~_umask())
         yield temporary
+        temporary.chmod(0o666 & ~_umask())  # after the block: some writers set their own
         with temporary.open("rb") as written:
             os.fsync(written.fileno())
         os.replace(temporary, path)

@@ -8,10 +8,15 @@ from typing import Any
 
 import torch
 
+# What says where a model came from or how it is held, but not what it computes.
+VOLATILE = ("_name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures")
+
 
 def fingerprint_model(model: Any) -> str:
-    """Return a digest of a model's class, and of the name, type, shape and bytes of its weights."""
-    digest = hashlib.sha256(type(model).__name__.encode())
+    """Return a digest of a model: its class, its configuration, and all bytes of its weights."""
+    config = {k: v for k, v in model.config.to_dict().items() if k not in VOLATILE}
+    about = json.dumps([type(model).__name__, config], sort_keys=True, default=str)
+    digest = hashlib.sha256(about.encode())
     for name, tensor in sorted(model.state_dict().items()):
         digest.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
         flat = tensor.detach().contiguous().cpu().flatten()
@@ -31,7 +36,7 @@ def fingerprint_tokenizer(tokenizer: Any) -> str:
         state = json.loads(backend.to_str())
         state = {k: v for k, v in state.items() if k not in ("truncation", "padding")}
     else:
-        state = {"class": type(tokenizer).__name__, "vocabulary": sorted(tokenizer.get_vocab())}
+        state = {"class": type(tokenizer).__name__, "vocabulary": tokenizer.get_vocab()}
     special = {k: str(v) for k, v in sorted(tokenizer.special_tokens_map.items())}
     text = json.dumps([state, special], sort_keys=True)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -14,7 +14,7 @@ def label_numbers(
     names: Sequence[str],
     place: Callable[[int], str] = "text {}".format,
 ) -> list[int]:
-    """Return the class number of each label: a number, a class name, or None for unknown.
+    """Return the class number of each label: a number or a class name; None and -1 are unknown.
 
     Names are compared without regard to case; a number may also be written as text. A model
     without classes has no use for labels: all are unknown. `place` names a label's origin.
@@ -39,7 +39,7 @@ def label_numbers(
 
 
 def _number(label: Any, known: dict[str, int]) -> int | None:
-    if label is None:
+    if label is None or label in (UNKNOWN, str(UNKNOWN)) or label != label:  # NaN is not itself
         return UNKNOWN
     if isinstance(label, float) and label.is_integer():  # how tables store whole numbers
         label = int(label)

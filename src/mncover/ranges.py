@@ -78,7 +78,10 @@ class Ranges:
         about = {"format": FORMAT, "texts": self.texts, "layout": self.layout.to_json(), **notes}
         with replacing(path) as temporary:
             arrays = {"low": self.low, "high": self.high}
-            save_file(arrays, temporary, metadata={"mncover": json.dumps(about)})
+            try:
+                save_file(arrays, temporary, metadata={"mncover": json.dumps(about)})
+            except SafetensorError as error:
+                raise OSError(str(error)) from error
 
     @classmethod
     def load(cls, path: Path) -> tuple[Ranges, dict[str, Any]]:

@@ -7,6 +7,7 @@ finished context is packed and leaves memory.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -29,38 +30,35 @@ class Recorder:
         self.data = data
         self.run = run
         self.total: Array = engine.backend.to_device(data.total())
-        self.consistent = True  # False while maps are ahead of the table
         self._open: tuple[str, Array] | None = None
-        if run not in data.runs:
-            data.runs.append(run)
 
     def record(self, rows: Rows) -> None:
         """Add rows in any order: the fast way, which leaves gains unknown."""
         for part in rows.by_context().runs_of_contexts():
-            words = self._map_of(part.contexts[0])
-            done = 0
-            for texts, encodings, probabilities in self.engine.hit(part.texts, words):
-                piece = part.part(slice(done, done + len(texts)))
-                self._add_rows(piece, encodings, probabilities, UNKNOWN, UNKNOWN)
-                done += len(texts)
-            self.total |= words
+            with self._all_or_nothing():
+                words = self._map_of(part.contexts[0])
+                done = 0
+                for texts, encodings, probabilities in self.engine.hit(part.texts, words):
+                    piece = part.part(slice(done, done + len(texts)))
+                    self._add_rows(piece, encodings, probabilities, UNKNOWN, UNKNOWN)
+                    done += len(texts)
+                self.total |= words
 
     def record_in_order(self, rows: Rows, advance: Advance) -> Iterator[int]:
         """Add rows in the given order, with what each adds; yield how many are done so far.
 
-        It yields after each window, when `data` holds everything up to that row once `close`
+        It yields after each window. Whenever it stops, `data` holds whole windows once `close`
         was called.
         """
         done = 0
         for window in self.engine.windows([[text] for text in rows.texts], advance):
             part = rows.part(slice(done, done + len(window.texts)))
-            new = np.zeros((2, len(part)), dtype=np.int64)
-            self.consistent = False
-            for row, context in enumerate(part.contexts):
-                new[:, row] = self.engine.add(window, row, self.total)
-                self.engine.add(window, row, self._map_of(context))
-            self._add_rows(part, window.encodings, window.probabilities, new[0], new[1])
-            self.consistent = True
+            with self._all_or_nothing():
+                new = np.zeros((2, len(part)), dtype=np.int64)
+                for row, context in enumerate(part.contexts):
+                    new[:, row] = self.engine.add(window, row, self.total)
+                    self.engine.add(window, row, self._map_of(context))
+                self._add_rows(part, window.encodings, window.probabilities, new[0], new[1])
             done += len(part)
             yield done
 
@@ -70,6 +68,19 @@ class Recorder:
             name, words = self._open
             self.data.set_map(name, self.engine.backend.map_to_numpy(words))
             self._open = None
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """Undo what the block did to maps and data if it fails or is interrupted."""
+        copy = self.engine.backend.copy_of
+        opened = None if self._open is None else (self._open[0], copy(self._open[1]))
+        total, snapshot = copy(self.total), self.data.snapshot()
+        try:
+            yield
+        except BaseException:
+            self._open, self.total = opened, total
+            self.data.restore(snapshot)
+            raise
 
     def _map_of(self, context: str) -> Array:
         """Return the map of a context, which becomes the one being filled."""
@@ -86,6 +97,8 @@ class Recorder:
         new_hidden: Any,
         new_attention: Any,
     ) -> None:
+        if self.run not in self.data.runs:
+            self.data.runs.append(self.run)
         run = self.data.runs.index(self.run)
         first = int((self.data.table["run"] == run).sum())
         self.data.add_rows(

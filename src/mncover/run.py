@@ -73,7 +73,7 @@ def _record(job: Job, recorder: Recorder, rows: Rows) -> None:
                     _checkpoint(job, recorder)
                     saved = time.monotonic()
         except KeyboardInterrupt:
-            if recorder.consistent:  # otherwise the last checkpoint holds
+            if len(data.table):
                 _checkpoint(job, recorder)
             raise
 

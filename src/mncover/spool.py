@@ -69,10 +69,6 @@ class Spool:
             codes = packed
         self._write_all(codes.data.cast("B"))
 
-    def length(self, text: int) -> int:
-        """Return how many tokens a text has; 0 if none of its codes were written."""
-        return self._where[text][0].length if text in self._where else 0
-
     def read(self, text: int) -> Array:
         """Return one text's codes for all sites, flat, in the order of the layout."""
         batch, row = self._where[text]

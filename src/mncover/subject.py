@@ -90,10 +90,18 @@ class Subject:
         limit = getattr(self.tokenizer, "model_max_length", None) or max_length
         positions = getattr(self.model.config, "max_position_embeddings", None)
         limit = min(limit, positions) if positions and positions > 0 else limit
+        limit = min([limit, *self._position_limits()])
         if max_length > limit:
             raise ModelError(
                 f"`max_length` is {max_length}, but the model takes at most {limit} tokens."
             )
+
+    def _position_limits(self) -> Iterator[int]:
+        """Yield how many positions a table has whose first rows are kept for padding."""
+        for module in self.traced.modules():
+            table = getattr(module, "position_embeddings", None)
+            if isinstance(table, nn.Embedding) and table.padding_idx is not None:
+                yield table.num_embeddings - table.padding_idx - 1
 
     def encode(self, texts: Sequence[Text], max_length: int) -> list[Encoding]:
         """Tokenise the texts with special tokens, cutting those longer than `max_length`."""
@@ -105,6 +113,11 @@ class Subject:
             cut = self._tokenize([texts[i] for i in long], truncation=True, max_length=max_length)
             for i, inputs in zip(long, cut, strict=True):
                 encodings[i] = Encoding(inputs, True)
+                if encodings[i].length > max_length:  # special tokens are never cut
+                    raise ModelError(
+                        f"`max_length` is {max_length}, too short for this tokenizer: its special "
+                        f"tokens alone make a text {encodings[i].length} tokens long."
+                    )
         return encodings
 
     def _tokenize(self, texts: Sequence[Text], **options: Any) -> list[dict[str, list[int]]]:

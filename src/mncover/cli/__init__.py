@@ -6,11 +6,12 @@ A command prints what a person needs, and an error is one line. Exit codes: 0 fi
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import typer
-from rich.console import Console
 
 from mncover.cli.commands import app
 from mncover.errors import MnCoverError
@@ -21,28 +22,45 @@ OK, ERROR, BELOW, INTERRUPTED = 0, 1, 2, 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code."""
     command = typer.main.get_command(app)
+    args = None if arguments is None else list(arguments)
     try:
-        code = command.main(
-            args=None if arguments is None else list(arguments),
-            prog_name="mncover",
-            standalone_mode=False,
-        )
-    except MnCoverError as error:
-        return _fail(str(error))
+        code = command.main(args=args, prog_name="mncover", standalone_mode=False)
     except KeyboardInterrupt:
-        Console(stderr=True).print("Interrupted.")
+        print("Interrupted.", file=sys.stderr)
         return INTERRUPTED
     except Exception as error:
-        # A mistake on the command line. Typer brings its own copy of click on some versions, so
-        # the exceptions are told by what they can do, not by their class.
-        if type(error).__name__ == "Abort":
-            return INTERRUPTED
-        if not hasattr(error, "format_message"):
-            raise
-        context = getattr(error, "ctx", None)
-        hint = f" See: {context.command_path} --help" if context is not None else ""
-        return _fail(f"{error.format_message()}{hint}")
+        return _explain(error)
     return code if isinstance(code, int) else OK
+
+
+def _explain(error: Exception) -> int:
+    """Say in one line what went wrong; an error that nobody foresaw is raised again."""
+    if isinstance(error, MnCoverError):
+        return _fail(str(error))
+    if isinstance(error, BrokenPipeError):  # the reader, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ERROR
+    if isinstance(error, OSError):
+        return _fail(f"{error.filename or 'a file'}: {error.strerror or error}.")
+    if isinstance(error, MemoryError):
+        return _fail("out of memory: try a smaller --max-length, --bins or --batch-size.")
+    # Typer may bring its own copy of click, so its exceptions are told by their names.
+    if type(error).__name__ == "Abort":
+        return INTERRUPTED
+    if not hasattr(error, "format_message"):
+        raise error
+    return _explain_usage(error)
+
+
+def _explain_usage(error: Any) -> int:
+    """Say what is wrong with a command line, or show the help if there was none."""
+    message = error.format_message()
+    if type(error).__name__ == "NoArgsIsHelpError":
+        print(message)
+        return OK
+    context = getattr(error, "ctx", None)
+    hint = f" See: {context.command_path} --help" if context is not None else ""
+    return _fail(f"{message.rstrip('.')}.{hint}")
 
 
 def _fail(message: str) -> int:

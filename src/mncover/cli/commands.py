@@ -134,22 +134,21 @@ def json(
 
 @app.command()
 def combine(
-    files: Annotated[list[Path], typer.Argument(metavar="FILES...", help="Data files to unite.")],
-    output: o.Output = None,
+    files: Annotated[list[Path], typer.Argument(metavar="FILES", help="Data files to unite.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The data file to write.")],
     quiet: o.Quiet = False,
 ) -> int:
-    """Unite data files of the same model, ranges and settings; the inputs stay as they are."""
-    config = load_config(Path.cwd()).overridden(output=_name(output))
+    """Unite data files of the same model, ranges and settings into another file."""
     united = datafile.read(files[0])
     for path in files[1:]:
         try:
             united = united.union(datafile.read(path))
         except MismatchError as error:
-            raise MismatchError(f"cannot combine {files[0]} and {path}: {error}.") from error
-    datafile.write(united, Path(config.output))
+            raise MismatchError(f"{files[0]} and {path}: {error}") from error
+    datafile.write(united, output)
     if not quiet:
         cover = display_percent(summarize(united).cover)
-        print(f"Combined {len(files)} files into {config.output}: Cover {cover} %.")
+        print(f"Combined {len(files)} files into {output}: Cover {cover} %.")
     return 0
 
 
@@ -226,10 +225,10 @@ def _report(
         print_report(result, Console(), config.sort, heads)
         if data_file is not None:
             print(f"The data file is {data_file}. See it again with: mncover report {data_file}")
-    return _exit_code(result, config, quiet)
+    return _exit_code(result, config)
 
 
-def _exit_code(result: Result, config: Config, quiet: bool = True) -> int:
+def _exit_code(result: Result, config: Config) -> int:
     if config.fail_under is None or not below(result.cover, config.fail_under):
         return 0
     Console(stderr=True).print(

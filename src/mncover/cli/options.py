@@ -9,13 +9,14 @@ import typer
 
 DataFile = Annotated[
     Path | None,
-    typer.Argument(metavar="[FILE]", help="The data file; run.mncover if not given."),
+    typer.Argument(metavar="FILE", help="The data file; run.mncover if not given."),
 ]
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="A Hugging Face folder or hub name.")]
 Suite = Annotated[
     Path,
     typer.Argument(
-        metavar="SUITE", help="Texts to run: .jsonl, .csv, .tsv, .parquet, .txt (or .gz of these)."
+        metavar="SUITE",
+        help="Texts to run: .jsonl, .csv, .tsv, .txt (also with .gz) or .parquet.",
     ),
 ]
 Train = Annotated[

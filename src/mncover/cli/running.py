@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -21,14 +22,15 @@ def run_from_config(model: str, suite: Path, config: Config, quiet: bool) -> Cov
     texts = read_texts(suite, Fields(config.text, config.pair, config.label, config.context))
     train = _train_texts(config)
     console = Console(stderr=True, quiet=quiet)
+    say = partial(console.print, markup=False, soft_wrap=True)
     subject = load_subject(model, device=config.device, dtype=config.dtype)
     engine = Engine(subject, settings, config.batch_size, False if quiet else None)
-    job = Job(engine, texts, train.texts, Path(config.output), say=console.print)
+    job = Job(engine, texts, train.texts, Path(config.output), say=say)
     try:
         return run_suite(job)
     except KeyboardInterrupt:
         if job.partial.exists():
-            console.print(f"What is finished lies in {job.partial}: run the same command to go on.")
+            say(f"What is finished lies in {job.partial}: run the same command to go on.")
         raise
 
 

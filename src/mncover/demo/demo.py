@@ -28,13 +28,15 @@ def run_demo(folder: Path, console: Console) -> int:
             shutil.copy(HERE / path.name, path)
     console.print(
         "A sentiment model (BERT, 6 layers) meets a suite of short opinions in eight contexts.\n"
-        f"Both lie in {folder}; the model is put together once, from installed packages.\n"
+        f"Both lie in {folder}; the model is put together once, from installed packages.\n",
+        markup=False,
+        highlight=False,
     )
     model = demo_model()
     config = Config(train=str(train), max_length=MAX_LENGTH, output=str(folder / DEFAULT_NAME))
     data = run_from_config(str(model), suite, config, quiet=False)
     print_report(summarize(data), console)
-    console.print(_next_steps(folder, model, config), highlight=False, soft_wrap=True)
+    console.print(_next_steps(folder, model, config), markup=False, highlight=False, soft_wrap=True)
     return 0
 
 

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console, Group, RenderableType
-from rich.padding import Padding
+from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -32,12 +31,19 @@ def print_report(
     result: Result, console: Console, sort: str = "suite", heads: bool = False
 ) -> None:
     """Print contexts, layers and totals; `heads` adds a grid of attention heads."""
-    parts: list[RenderableType] = [_heading(result), _contexts(result, sort), _layers(result)]
+    plain = console.options.ascii_only
+    parts: list[RenderableType] = [
+        _heading(result),
+        _contexts(result, sort),
+        _layers(result, plain),
+    ]
     if heads:
         parts.append(Text("Attention heads: covered percent of what is reachable"))
         parts.append(_heads(result))
     parts += [_totals(result), *_notes(result)]
-    console.print(Group(*(Padding(part, (0, 0, 1, 0)) for part in parts)))
+    for part in parts:
+        console.print(part)
+        console.print()
 
 
 def _heading(result: Result) -> Text:
@@ -60,10 +66,11 @@ def _short_name(model: str) -> str:
 
 def sorted_contexts(result: Result, sort: str) -> list[ContextResult]:
     """Return the contexts in the asked order; a minus in front turns it round."""
-    descending, name = sort.startswith("-"), sort.lstrip("-")
+    name = sort.removeprefix("-")
     if name not in SORTS:
         raise SettingsError(f"cannot sort by {sort!r}; known are {', '.join(SORTS)}.")
-    return sorted(result.contexts, key=SORTS[name], reverse=descending)
+    contexts = sorted(result.contexts, key=SORTS[name])
+    return contexts[::-1] if sort.startswith("-") else contexts
 
 
 def _contexts(result: Result, sort: str) -> Table:
@@ -106,10 +113,10 @@ def _of(part: int | None, whole: int) -> str:
     """Return a count with its percentage, or a dash if it is not known."""
     if part is None:
         return "-"
-    return f"{part:,} ({part / whole:4.0%})" if whole else f"{part:,}"
+    return f"{part:,} ({display_percent(part / whole, 0):>3} %)" if whole else f"{part:,}"
 
 
-def _layers(result: Result) -> Table:
+def _layers(result: Result, plain: bool) -> Table:
     table = _table()
     table.add_column("Layer", justify="right", min_width=5)
     for name in ("Words %", "Attention %"):
@@ -120,16 +127,19 @@ def _layers(result: Result) -> Table:
         cells: list[RenderableType] = [str(layer)]
         for kind in ("hidden", "attention"):
             count = found.get((kind, layer))
-            cells += ["", ""] if count is None else [display_percent(count.share), _bar(count)]
+            cells += (
+                ["", ""] if count is None else [display_percent(count.share), _bar(count, plain)]
+            )
         table.add_row(*cells)
     return table
 
 
-def _bar(count: Count) -> Text:
+def _bar(count: Count, plain: bool) -> Text:
     share = count.share_of_reachable
     filled = round(share * BAR_WIDTH)
-    bar = Text("█" * filled, style="green")
-    bar.append("░" * (BAR_WIDTH - filled), style="dim")
+    full, rest = ("#", ".") if plain else ("█", "░")
+    bar = Text(full * filled, style="green")
+    bar.append(rest * (BAR_WIDTH - filled), style="dim")
     return bar.append(f" {display_percent(share, 1)} %")
 
 
@@ -173,8 +183,8 @@ def _notes(result: Result) -> list[Text]:
     notes += [f"The run of {s} was interrupted: texts are missing." for s in result.interrupted]
     notes.append(
         "Adds: new over the contexts before it. Only here: no other context has it. "
-        f"Redundant: texts of which at least {100 - result.redundant_at * 100:g} % had been seen "
-        "before (--redundant)."
+        "Redundant: texts that hit a new bin in at most "
+        f"{result.redundant_at * 100:g} % of the neurons they touch (--redundant)."
     )
     return [Text(note, style="dim") for note in notes]
 

@@ -266,11 +266,12 @@ _READERS: dict[str, Callable[[Path], Iterator[Record]]] = {
 
 
 def _reader_for(path: Path) -> Callable[[Path], Iterator[Record]]:
-    ending = path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
+    zipped = path.suffix == ".gz"
+    ending = path.with_suffix("").suffix if zipped else path.suffix
     reader = _READERS.get(ending.lower())
-    if reader is None:
+    if reader is None or (zipped and reader is _read_parquet):
         known = ", ".join(_READERS)
         raise TextError(
-            f"{path}: unknown kind of file {ending!r}; known are {known}, and .gz of those."
+            f"{path}: unknown kind of file {ending!r}; known are {known}, and .gz of texts."
         )
     return reader
