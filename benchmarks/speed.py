@@ -242,7 +242,7 @@ def show_growth(console: Console, rows: list[dict[str, Any]]) -> None:
 
 def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--texts", type=int, default=2000)
+    parser.add_argument("--texts", type=int, default=1500)
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--quick", action="store_true", help="no growth, no BERT-base")
     parser.add_argument("--model", default="demo", help="a folder; the demo model if not given")

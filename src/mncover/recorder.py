@@ -35,14 +35,14 @@ class Recorder:
     def record(self, rows: Rows) -> None:
         """Add rows in any order: the fast way, which leaves gains unknown."""
         for part in rows.by_context().runs_of_contexts():
-            with self._all_or_nothing():
+            with self._all_or_nothing(self.total):
                 words = self._map_of(part.contexts[0])
                 done = 0
                 for texts, encodings, probabilities in self.engine.hit(part.texts, words):
                     piece = part.part(slice(done, done + len(texts)))
                     self._add_rows(piece, encodings, probabilities, UNKNOWN, UNKNOWN)
                     done += len(texts)
-                self.total |= words
+            self.total |= words  # not before: until here it is its own backup
 
     def record_in_order(self, rows: Rows, advance: Advance) -> Iterator[int]:
         """Add rows in the given order, with what each adds; yield how many are done so far.
@@ -53,7 +53,7 @@ class Recorder:
         done = 0
         for window in self.engine.windows([[text] for text in rows.texts], advance):
             part = rows.part(slice(done, done + len(window.texts)))
-            with self._all_or_nothing():
+            with self._all_or_nothing(self.engine.backend.copy_of(self.total)):
                 new = np.zeros((2, len(part)), dtype=np.int64)
                 for row, context in enumerate(part.contexts):
                     new[:, row] = self.engine.add(window, row, self.total)
@@ -70,11 +70,14 @@ class Recorder:
             self._open = None
 
     @contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
-        """Undo what the block did to maps and data if it fails or is interrupted."""
+    def _all_or_nothing(self, total: Array) -> Iterator[None]:
+        """Undo what the block did to maps and data if it fails or is interrupted.
+
+        `total` is the union as it was before the block.
+        """
         copy = self.engine.backend.copy_of
         opened = None if self._open is None else (self._open[0], copy(self._open[1]))
-        total, snapshot = copy(self.total), self.data.snapshot()
+        snapshot = self.data.snapshot()
         try:
             yield
         except BaseException:
