@@ -6,6 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# The first example may compile a kernel; how long things take is for benchmarks to say.
+settings.register_profile("mncover", deadline=None)
+settings.load_profile("mncover")
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 # Before torch is imported: MKL then rounds a matrix product alike wherever its operands lie in

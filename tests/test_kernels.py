@@ -205,15 +205,19 @@ def test_walking_codes_equals_hitting_values(n_bins: int, store: bool) -> None:
             np.testing.assert_array_equal(cut(words, site, width), after)
 
 
-@given(st.lists(st.sampled_from([*range(15), 255]), min_size=1, max_size=40))
-def test_unpacking_halves_gives_back_the_codes(row: list[int]) -> None:
-    codes = np.array([row, row[::-1]], dtype=np.uint8)
-    packed = np.full((2, (len(row) + 1) // 2), 99, dtype=np.uint8)
-    bins.pack_halves(codes, packed)
+@given(st.lists(st.sampled_from([*range(15), 255]), min_size=1, max_size=40), st.integers(1, 9))
+def test_unpacking_halves_gives_back_the_codes_of_all_sites(row: list[int], n: int) -> None:
+    sites = [np.array([row, row[::-1]], dtype=np.uint8), np.array([row[:n]] * 2, dtype=np.uint8)]
+    parts = []
+    for codes in sites:
+        packed = np.full((2, (codes.shape[1] + 1) // 2), 99, dtype=np.uint8)
+        bins.pack_halves(codes, packed)
+        parts.append(packed)
+    sizes = np.array([codes.shape[1] for codes in sites])
     for r in range(2):
-        found = np.zeros(len(row), dtype=np.uint8)
-        bins.unpack_halves(packed[r], found)
-        np.testing.assert_array_equal(found, codes[r])
+        found = np.zeros(sizes.sum(), dtype=np.uint8)
+        bins.unpack_halves(np.concatenate([packed[r] for packed in parts]), sizes, found)
+        np.testing.assert_array_equal(found, np.concatenate([codes[r] for codes in sites]))
 
 
 @pytest.mark.parametrize("n_bins", [10, 200])

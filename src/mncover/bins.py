@@ -137,16 +137,23 @@ def pack_halves(codes: Any, packed: Any) -> None:
 
 
 @_compiled
-def unpack_halves(packed: Any, codes: Any) -> None:
-    """Undo `pack_halves` for one row; 15, which no bin has there, becomes "no bin", 255."""
-    half = packed.size
-    first, second = codes[:half], codes[half:]
-    for i in range(half):
-        code = packed[i] & np.uint8(15)
-        first[i] = code if code != 15 else 255
-    for i in range(second.size):
-        code = packed[i] >> np.uint8(4)
-        second[i] = code if code != 15 else 255
+def unpack_halves(packed: Any, sizes: Any, codes: Any) -> None:
+    """Undo `pack_halves` for one row of each of several sites, which lie one after the other.
+
+    `sizes` has the number of codes of each. 15, which no bin has there, becomes "no bin", 255.
+    """
+    at, end = 0, 0
+    for size in sizes:
+        half = (size + 1) // 2
+        site, first, second = packed[at : at + half], codes[end:], codes[end + half :]
+        for i in range(half):
+            code = site[i] & np.uint8(15)
+            first[i] = code if code != 15 else 255
+        for i in range(size - half):
+            code = site[i] >> np.uint8(4)
+            second[i] = code if code != 15 else 255
+        at += half
+        end += size
 
 
 # The two below take one text's codes for all sites, [touched slots], one site after the other,

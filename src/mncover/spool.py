@@ -78,18 +78,19 @@ class Spool:
         return torch.cat([batch.parts[site.name][row].flatten() for site in sites])
 
     def _read_file(self, batch: _Batch, row: int) -> Array:
-        backend = self.backend
-        codes = np.empty(backend.layout.touched(batch.length), dtype=backend.code_type)
+        layout, kind = self.backend.layout, self.backend.code_type
+        sizes = np.array([site.touched(batch.length) for site in layout.sites])
+        stored = self._stored(sizes) if self._halved else sizes * kind.itemsize
+        raw = np.empty(int(stored.sum()), dtype=np.uint8)
         at = 0
-        for site in backend.layout.sites:
-            n = site.touched(batch.length)
-            part = codes[at : at + n]
-            stored = np.empty(self._stored(n), dtype=np.uint8) if self._halved else part
-            self._file.seek(batch.parts[site.name] + row * stored.nbytes)
-            self._read_all(stored.data.cast("B"))
-            if self._halved:
-                backend.kernels.unpack_halves(stored, part)
-            at += n
+        for site, size in zip(layout.sites, stored.tolist(), strict=True):
+            self._file.seek(batch.parts[site.name] + row * size)
+            self._read_all(raw[at : at + size].data)
+            at += size
+        if not self._halved:
+            return raw.view(kind)
+        codes = np.empty(int(sizes.sum()), dtype=kind)
+        self.backend.kernels.unpack_halves(raw, sizes, codes)
         return codes
 
     @property
@@ -98,7 +99,8 @@ class Spool:
         return self.backend.bins < 16
 
     @staticmethod
-    def _stored(n: int) -> int:
+    def _stored(n: Any) -> Any:
+        """Return how many bytes `n` codes take if two share a byte; a number or an array."""
         return (n + 1) // 2
 
     def _write_all(self, view: memoryview) -> None:
