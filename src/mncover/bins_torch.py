@@ -42,17 +42,31 @@ def widen(values: Tensor, low: Tensor, high: Tensor) -> bool:
     return bool(torch.isfinite(least).all() & torch.isfinite(most).all())
 
 
-def hit(values: Tensor, low: Tensor, high: Tensor, bins: int, words: Tensor) -> bool:
-    """Set the bit of every bin that a value falls into."""
-    target = words.view(*low.shape, -1)
+def hit(
+    values: Tensor,
+    low: Tensor,
+    high: Tensor,
+    bins: int,
+    words: Tensor,
+    masked: Tensor | None = None,
+    keep: Tensor | None = None,
+) -> bool:
+    """Set the bit of every bin that a value falls into; in `masked`, only where `keep` is 1."""
     codes = _bins_of(values, low, high, bins)
+    _store_all(codes, words.view(*low.shape, -1))
+    if masked is not None and keep is not None:
+        _store_all(torch.where(keep[:, None] != 0, codes, -1), masked.view(*low.shape, -1))
+    return bool(torch.isfinite(values).all())
+
+
+def _store_all(codes: Tensor, target: Tensor) -> None:
+    """Set the bits of all texts' codes [texts, ..., n] in words [..., n, W]."""
     if target.shape[-1] == 1:
         bits = torch.where(codes >= 0, torch.ones_like(codes) << codes.clamp(min=0), 0)
-        target |= _or_over_texts(bits.to(words.dtype))[..., None]
+        target |= _or_over_texts(bits.to(target.dtype))[..., None]
     else:
         for text in codes:
             _store(text, target)
-    return bool(torch.isfinite(values).all())
 
 
 def _or_over_texts(bits: Tensor) -> Tensor:
@@ -65,11 +79,19 @@ def _or_over_texts(bits: Tensor) -> Tensor:
 
 
 def novel(
-    values: Tensor, low: Tensor, high: Tensor, bins: int, words: Tensor, counts: Tensor
+    values: Tensor,
+    low: Tensor,
+    high: Tensor,
+    bins: int,
+    words: Tensor,
+    counts: Tensor,
+    keep: Tensor | None = None,
 ) -> bool:
     """Add to `counts` how many bins each text would hit that no bit in `words` shows yet."""
-    known = words.view(*low.shape, -1)
-    counts += _unseen(_bins_of(values, low, high, bins), known).sum(dim=(1, 2))
+    fresh = _unseen(_bins_of(values, low, high, bins), words.view(*low.shape, -1))
+    if keep is not None:
+        fresh &= keep[:, None] != 0
+    counts += fresh.sum(dim=(1, 2))
     return bool(torch.isfinite(values).all())
 
 
@@ -104,6 +126,26 @@ def walk(
         at += block.numel()
     hidden, attention = new.tolist()
     return int(hidden), int(attention)
+
+
+def mask_codes(
+    codes: Tensor,
+    none: int,
+    table: Tensor,
+    length: int,
+    keep_words: Tensor,
+    keep_pairs: Tensor,
+    out: Tensor,
+) -> None:
+    """Copy one text's codes to `out`, with `none` for neurons of words and pairs not kept."""
+    at = 0
+    for _, groups, _, _, columns, attention in table.tolist():
+        width = length if attention else columns
+        part = slice(at, at + groups * length * width)
+        block = codes[part].view(groups, length, width)
+        keep = keep_pairs if attention else keep_words[:, None]
+        out[part] = torch.where(keep != 0, block, none).flatten()
+        at = part.stop
 
 
 def copy_touched(

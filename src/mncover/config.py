@@ -13,6 +13,7 @@ from typing import Any, get_args, get_type_hints
 
 from mncover.datafile import DEFAULT_NAME
 from mncover.errors import SettingsError
+from mncover.metrics import COVER
 from mncover.results import REDUNDANT_AT
 
 if sys.version_info >= (3, 11):
@@ -37,8 +38,10 @@ class Config:
     pair: str | None = None
     label: str | None = None
     context: str | None = None
+    masks: str | None = None
     output: str = DEFAULT_NAME
     fail_under: float | None = None
+    metric: str = COVER
     sort: str = "suite"
     redundant: float = REDUNDANT_AT * 100
 

@@ -14,6 +14,8 @@ from mncover.data import CoverageData, Run
 from mncover.engine import Engine
 from mncover.errors import MismatchError, ModelError
 from mncover.loading import load_subject
+from mncover.masks import Masks
+from mncover.metrics import COVER, check_metric
 from mncover.progress import bar
 from mncover.recorder import Recorder
 from mncover.results import Result, gain_share, summarize
@@ -28,7 +30,8 @@ class Coverage:
 
     `model` and `tokenizer` are Hugging Face objects, or a folder or hub name. The model is used
     where it lies (CPU or GPU) and is left as it was found; `device` and `dtype` are for a model
-    that is loaded by name. `progress` None shows bars only on a terminal.
+    that is loaded by name. With `masks`, or the path of a file of them, mnCover is measured
+    beside Cover. `progress` None shows bars only on a terminal.
 
         cov = Coverage("path/to/model", bins=10)
         cov.calibrate(train_texts)
@@ -44,6 +47,7 @@ class Coverage:
         bins: int = 10,
         max_length: int = 128,
         attention_weight: float = 1.0,
+        masks: Masks | str | Path | None = None,
         batch_size: int = 32,
         device: str | None = None,
         dtype: str = "auto",
@@ -51,7 +55,9 @@ class Coverage:
     ) -> None:
         settings = Settings(bins, max_length, attention_weight)
         subject = load_subject(model, tokenizer, device, dtype)
-        self._engine: Engine | None = Engine(subject, settings, batch_size, progress)
+        self._engine: Engine | None = Engine(
+            subject, settings, batch_size, progress, _loaded(masks)
+        )
         self._data: CoverageData | None = None
         self._recorder: Recorder | None = None
 
@@ -62,19 +68,21 @@ class Coverage:
         model: Any = None,
         tokenizer: Any = None,
         *,
+        masks: Masks | str | Path | None = None,
         batch_size: int = 32,
         progress: bool | None = None,
     ) -> Coverage:
         """Read a data file.
 
-        Without a model the object can report, save and unite. With the model that the file was
-        measured on, it can go on measuring after `calibrate` with the same texts.
+        Without a model the object can report, save and unite. With the model, and the masks,
+        that the file was measured with, it can go on measuring after `calibrate` with the same
+        texts.
         """
         data = datafile.read(Path(path))
         if model is None:
             return cls._of(data, None)
         subject = load_subject(model, tokenizer)
-        engine = Engine(subject, data.identity.settings, batch_size, progress)
+        engine = Engine(subject, data.identity.settings, batch_size, progress, _loaded(masks))
         engine.require_same_subject(data.identity)
         return cls._of(data, engine)
 
@@ -129,10 +137,11 @@ class Coverage:
                 pass
         return self
 
-    def gain(self, texts: Iterable[Text]) -> NDArray[np.float64]:
-        """Return what each text would add to Cover now; nothing changes."""
+    def gain(self, texts: Iterable[Text], metric: str = COVER) -> NDArray[np.float64]:
+        """Return what each text would add to Cover, or to mnCover, now; nothing changes."""
         engine, recorder = self._require_engine(), self._require_recorder()
-        hidden, attention = engine.novel(check_texts(texts), recorder.total)
+        known = check_metric(metric, engine.masks is not None)
+        hidden, attention = engine.novel(check_texts(texts), recorder.total.of(known), known)
         shares = gain_share(engine.layout, engine.settings, hidden, attention)
         return np.asarray(shares, dtype=np.float64)
 
@@ -141,20 +150,23 @@ class Coverage:
         cases: Iterable[Text | Sequence[Text]],
         threshold: float = 0.0,
         on_top: bool = False,
+        metric: str = COVER,
     ) -> Selection:
         """Visit cases in order; keep those that add more than `threshold` to what was kept.
 
         A case is a list of texts, or one text. It starts from nothing kept, or, with `on_top`,
-        from what this object has covered. Nothing in this object changes.
+        from what this object has covered. `metric` says what a gain is measured by: "cover" or
+        "mncover". Nothing in this object changes.
         """
         engine, recorder = self._require_engine(), self._require_recorder()
+        known = check_metric(metric, engine.masks is not None)
         words = engine.backend.new_map()
         if on_top:
-            words |= recorder.total
-        return sequential_filter(engine, check_cases(cases), threshold, words)
+            words |= recorder.total.of(known)
+        return sequential_filter(engine, check_cases(cases), threshold, words, known)
 
     def result(self) -> Result:
-        """Return the numbers: Cover, bins by kind, layer and head, and by context."""
+        """Return the numbers: Cover and mnCover, bins by kind, layer, head and context."""
         return summarize(self.data)
 
     def save(self, path: str | Path) -> None:
@@ -189,3 +201,7 @@ class Coverage:
         if self._recorder is None:
             self._recorder = Recorder(engine, self.data, Run.start())
         return self._recorder
+
+
+def _loaded(masks: Masks | str | Path | None) -> Masks | None:
+    return masks if masks is None or isinstance(masks, Masks) else Masks.load(masks)

@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from mncover import maps
 from mncover.blobs import Blob, BlobStore
 from mncover.errors import MismatchError
+from mncover.masksummary import MaskSummary
+from mncover.metrics import COVER, METRICS, Metric
 from mncover.settings import Settings
 from mncover.sites import Layout
 from mncover.table import Table
@@ -35,6 +37,7 @@ class Identity:
     labels: tuple[str, ...]
     calibration_texts: int
     reachable: tuple[tuple[int, ...], ...]
+    masks: MaskSummary | None = None
 
     def require_same(self, other: Identity) -> None:
         """Refuse another model, tokenizer, ranges or settings, naming the first difference."""
@@ -56,6 +59,7 @@ def _difference(name: str, mine: object, theirs: object) -> str:
         "ranges_fingerprint": "the ranges (calibrated on other texts)",
         "layout": "the model's sites",
         "reachable": "the ranges",
+        "masks": "the masks",
     }.get(name, name.replace("_", " "))
     show = isinstance(mine, str | int) or name == "labels"
     return f"{what} ({str(mine)[:12]} and {str(theirs)[:12]})" if show else what
@@ -78,6 +82,9 @@ class Run:
         return cls(secrets.token_hex(8), now, suite, suite_fingerprint, texts)
 
 
+Snapshot = tuple[dict[str, dict[Metric, Blob]], Table, list[Run]]
+
+
 class CoverageData:
     """The hits of each context, packed, and the table of texts.
 
@@ -89,7 +96,7 @@ class CoverageData:
         self.runs: list[Run] = []
         self.table = Table.empty(len(identity.labels))
         self._blobs = BlobStore()
-        self._contexts: dict[str, Blob | None] = {}  # None: nothing packed yet
+        self._contexts: dict[str, dict[Metric, Blob]] = {}  # what was packed so far
 
     @property
     def _bins(self) -> int:
@@ -100,50 +107,56 @@ class CoverageData:
         """The names of the contexts, in the order in which they first appeared."""
         return list(self._contexts)
 
-    def packed(self, context: str) -> bytes:
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """The metrics that were measured: Cover, and with masks mnCover too."""
+        return METRICS if self.identity.masks is not None else (COVER,)
+
+    def packed(self, context: str, metric: Metric = COVER) -> bytes:
         """Return a context's map as `maps.pack` made it."""
-        blob = self._contexts[context]
-        return (
-            maps.pack(self.map_of(context), self._bins) if blob is None else self._blobs.get(blob)
-        )
+        blob = self._contexts[context].get(metric)
+        if blob is None:
+            return maps.pack(self.map_of(context, metric), self._bins)
+        return self._blobs.get(blob)
 
     def context_number(self, context: str) -> int:
         """Return a context's place among the contexts; a new one comes last."""
-        self._contexts.setdefault(context)
+        self._contexts.setdefault(context, {})
         return self.contexts.index(context)
 
-    def put_packed(self, context: str, data: bytes) -> None:
+    def put_packed(self, context: str, data: bytes, metric: Metric = COVER) -> None:
         """Set a context's map to what `maps.pack` made."""
-        self._contexts[context] = self._blobs.put(data)
+        self._contexts.setdefault(context, {})[metric] = self._blobs.put(data)
 
-    def map_of(self, context: str) -> maps.Words:
+    def map_of(self, context: str, metric: Metric = COVER) -> maps.Words:
         """Return a context's map; an empty one for a context not seen yet."""
         layout, bins = self.identity.layout, self._bins
-        if self._contexts.get(context) is None:
+        if metric not in self._contexts.get(context, {}):
             return maps.empty_map(layout, bins)
-        return maps.unpack(self.packed(context), layout, bins)
+        return maps.unpack(self.packed(context, metric), layout, bins)
 
-    def set_map(self, context: str, words: maps.Words) -> None:
+    def set_map(self, context: str, words: maps.Words, metric: Metric = COVER) -> None:
         """Set a context's map."""
-        self.put_packed(context, maps.pack(words, self._bins))
+        self.put_packed(context, maps.pack(words, self._bins), metric)
 
-    def each_map(self) -> Iterator[tuple[str, maps.Words]]:
+    def each_map(self, metric: Metric = COVER) -> Iterator[tuple[str, maps.Words]]:
         """Yield every context with its map, one at a time."""
         for context in self.contexts:
-            yield context, self.map_of(context)
+            yield context, self.map_of(context, metric)
 
-    def total(self) -> maps.Words:
+    def total(self, metric: Metric = COVER) -> maps.Words:
         """Return the union of all contexts."""
         words = maps.empty_map(self.identity.layout, self._bins)
-        for _, context in self.each_map():
+        for _, context in self.each_map(metric):
             words |= context
         return words
 
-    def snapshot(self) -> tuple[dict[str, Blob | None], Table, list[Run]]:
+    def snapshot(self) -> Snapshot:
         """Return what `restore` needs to undo everything that comes after; it copies little."""
-        return dict(self._contexts), self.table, list(self.runs)
+        packed = {context: dict(blobs) for context, blobs in self._contexts.items()}
+        return packed, self.table, list(self.runs)
 
-    def restore(self, snapshot: tuple[dict[str, Blob | None], Table, list[Run]]) -> None:
+    def restore(self, snapshot: Snapshot) -> None:
         """Go back to a snapshot."""
         self._contexts, self.table, self.runs = snapshot
 
@@ -168,7 +181,8 @@ class CoverageData:
         order = _first_appearance(rows["context"], len(names))
         united.table = rows.renumbered(context=np.argsort(order))
         for i in order:
-            united.put_packed(names[i], _united_map(names[i], self, other))
+            for metric in united.metrics:
+                united.put_packed(names[i], _united_map(names[i], metric, self, other), metric)
         return united
 
 
@@ -186,11 +200,11 @@ def _first_appearance(column: NDArray[np.int32], n: int) -> NDArray[np.int64]:
     return np.argsort(first, kind="stable")
 
 
-def _united_map(context: str, *sources: CoverageData) -> bytes:
+def _united_map(context: str, metric: Metric, *sources: CoverageData) -> bytes:
     have = [data for data in sources if context in data.contexts]
     if len(have) == 1:
-        return have[0].packed(context)
-    words = have[0].map_of(context)
+        return have[0].packed(context, metric)
+    words = have[0].map_of(context, metric)
     for data in have[1:]:
-        words |= data.map_of(context)
+        words |= data.map_of(context, metric)
     return maps.pack(words, have[0].identity.settings.bins)

@@ -23,14 +23,16 @@ from numpy.typing import NDArray
 from mncover.data import CoverageData, Identity, Run
 from mncover.errors import DataFileError, MnCoverError
 from mncover.files import replacing
+from mncover.masksummary import MaskSummary
+from mncover.metrics import COVER, MNCOVER, Metric
 from mncover.settings import Settings
 from mncover.sites import Layout
-from mncover.table import COLUMNS, Table
+from mncover.table import COLUMNS, NEW_BINS, UNKNOWN, Table
 from mncover.texts import Text, is_text
 from mncover.version import __version__
 
-# 1: the first.
-FORMAT_VERSION = 1
+# 1: the first. 2: masks, a map of mnCover for each context, and what each text adds to it.
+FORMAT_VERSION = 2
 
 DEFAULT_NAME = "run.mncover"
 PARTIAL_SUFFIX = ".partial"
@@ -54,7 +56,8 @@ def write(data: CoverageData, path: Path) -> None:
 
 def _members(data: CoverageData) -> Any:
     for number, context in enumerate(data.contexts):
-        yield _map_name(number), data.packed(context), zipfile.ZIP_STORED
+        for metric in data.metrics:
+            yield _map_name(number, metric), data.packed(context, metric), zipfile.ZIP_STORED
     for name in COLUMNS:
         yield f"table/{name}.npy", _npy(data.table[name]), zipfile.ZIP_DEFLATED
     yield PROBABILITIES, _npy(data.table.probabilities), zipfile.ZIP_DEFLATED
@@ -62,8 +65,8 @@ def _members(data: CoverageData) -> Any:
     yield TEXTS, json.dumps(data.table.texts).encode("ascii"), zipfile.ZIP_DEFLATED
 
 
-def _map_name(number: int) -> str:
-    return f"maps/{number:05d}.bits"
+def _map_name(number: int, metric: Metric) -> str:
+    return f"maps/{number:05d}.bits" if metric == COVER else f"maps/{number:05d}.masked.bits"
 
 
 def _npy(array: NDArray[Any]) -> bytes:
@@ -93,6 +96,7 @@ def _header(data: CoverageData, sums: dict[str, str]) -> dict[str, Any]:
         "labels": list(identity.labels),
         "calibration_texts": identity.calibration_texts,
         "reachable": [list(groups) for groups in identity.reachable],
+        "masks": None if identity.masks is None else identity.masks.to_json(),
         "runs": [[r.id, r.created, r.suite, r.suite_fingerprint, r.texts] for r in data.runs],
         "contexts": data.contexts,
         "texts": len(data.table),
@@ -163,13 +167,11 @@ def _read(archive: zipfile.ZipFile) -> CoverageData:
     data = CoverageData(_identity(header))
     data.runs = [Run(*values) for values in header["runs"]]
     for number, context in enumerate(header["contexts"]):
-        data.put_packed(context, _member(archive, _map_name(number), sums))
-    columns = {
-        name: _array(_member(archive, f"table/{name}.npy", sums), kind)
-        for name, kind in COLUMNS.items()
-    }
+        for metric in data.metrics:
+            data.put_packed(context, _member(archive, _map_name(number, metric), sums), metric)
     probabilities = _array(_member(archive, PROBABILITIES, sums), "<f4")
     texts = _texts(_member(archive, TEXTS, sums))
+    columns = {name: _column(archive, name, header, len(texts)) for name in COLUMNS}
     data.table = Table(columns, probabilities, texts)
     if probabilities.ndim != 2 or probabilities.shape[1] != len(data.identity.labels):
         raise DataFileError("its probabilities do not fit its labels")
@@ -205,6 +207,13 @@ def _member(archive: zipfile.ZipFile, name: str, sums: dict[str, str]) -> bytes:
     return content
 
 
+def _column(archive: zipfile.ZipFile, name: str, header: dict[str, Any], n: int) -> NDArray[Any]:
+    """Return a column of the table; one that came later than the file's version is unknown."""
+    if header["version"] == 1 and name in (NEW_BINS[MNCOVER, 0], NEW_BINS[MNCOVER, 1]):
+        return np.full(n, UNKNOWN, dtype=COLUMNS[name])
+    return _array(_member(archive, f"table/{name}.npy", header["checksums"]), COLUMNS[name])
+
+
 def _array(content: bytes, kind: str) -> NDArray[Any]:
     array: NDArray[Any] = np.load(io.BytesIO(content), allow_pickle=False)
     if array.dtype != np.dtype(kind):
@@ -236,4 +245,5 @@ def _identity(header: dict[str, Any]) -> Identity:
         labels=tuple(str(label) for label in header["labels"]),
         calibration_texts=int(header["calibration_texts"]),
         reachable=reachable,
+        masks=MaskSummary.from_json(header["masks"]) if header.get("masks") else None,
     )

@@ -17,7 +17,12 @@ from mncover.batches import Encoding, distinct
 from mncover.data import Identity
 from mncover.errors import MismatchError, NotCalibratedError, SettingsError
 from mncover.fingerprints import fingerprint_model, fingerprint_tokenizer
+from mncover.hits import Hits
+from mncover.keep import Keep
+from mncover.lookup import MaskTable
+from mncover.masks import Masks
 from mncover.measure import Advance, measure
+from mncover.metrics import COVER, MNCOVER, Metric
 from mncover.progress import bar
 from mncover.ranges import Ranges
 from mncover.readers import HitReader, NovelReader
@@ -36,7 +41,12 @@ class Engine:
     """Runs texts through a subject and reduces what its taps see."""
 
     def __init__(
-        self, subject: Subject, settings: Settings, batch_size: int, progress: bool | None
+        self,
+        subject: Subject,
+        settings: Settings,
+        batch_size: int,
+        progress: bool | None,
+        masks: Masks | None = None,
     ) -> None:
         if batch_size < 1:
             raise SettingsError(f"`batch_size` must be at least 1, got {batch_size}.")
@@ -48,6 +58,9 @@ class Engine:
         self.taps = find_taps(subject)
         self.layout = self.taps.layout(settings.max_length)
         self.backend = Backend(self.layout, settings.bins, subject.device)
+        self.masks = masks
+        if masks is not None:
+            masks.require_tokenizer(self.tokenizer_fingerprint)
         self.ranges: Ranges | None = None
         self._bounds: tuple[Array, Array] | None = None
 
@@ -83,6 +96,7 @@ class Engine:
             labels=tuple(self.subject.labels),
             calibration_texts=self.ranges.texts,
             reachable=tuple(tuple(int(n) for n in groups) for groups in reachable),
+            masks=None if self.masks is None else self.masks.summary(),
         )
 
     def require_same_subject(self, identity: Identity) -> None:
@@ -119,11 +133,22 @@ class Engine:
         to_device = self.backend.to_device
         self._bounds = (to_device(ranges.low), to_device(ranges.high))
 
+    @cached_property
+    def keep(self) -> Keep | None:
+        """The look-up of what counts, if there are masks."""
+        if self.masks is None:
+            return None
+        return Keep(MaskTable(self.masks, self.subject.device), self.backend)
+
+    def new_hits(self) -> Hits:
+        """Return maps in which nothing was hit."""
+        return Hits.empty(self.backend, self.masks is not None)
+
     def hit(
-        self, texts: Sequence[Text], words: Array
+        self, texts: Sequence[Text], hits: Hits
     ) -> Iterator[tuple[Sequence[Text], list[Encoding], NDArray[np.float32]]]:
-        """Add the hits of texts to a map, piece by piece, in any order within a piece."""
-        reader = HitReader(self.backend, *self.bounds, words)
+        """Add the hits of texts to maps, piece by piece, in any order within a piece."""
+        reader = HitReader(self.backend, *self.bounds, hits, self.keep)
         with bar("Measuring", len(texts), self.progress) as advance:
             for start in range(0, len(texts), PIECE):
                 piece = texts[start : start + PIECE]
@@ -134,14 +159,17 @@ class Engine:
                 found = measure(self.taps, *chosen, reader, self.batch_size, advance)
                 yield piece, encodings, found[which]
 
-    def novel(self, texts: Sequence[Text], words: Array) -> tuple[NDArray[np.int64], ...]:
-        """Count the hidden and attention bins that each text would add to a map."""
+    def novel(
+        self, texts: Sequence[Text], words: Array, metric: Metric = COVER
+    ) -> tuple[NDArray[np.int64], ...]:
+        """Count the hidden and attention bins that each text would add to a metric's map."""
+        keep = self.keep if metric == MNCOVER else None
         parts: list[list[NDArray[np.int64]]] = [[], []]
         with bar("Measuring", len(texts), self.progress) as advance:
             for start in range(0, len(texts), PIECE):
                 piece = texts[start : start + PIECE]
                 encodings = self.subject.encode(piece, self.settings.max_length)
-                reader = NovelReader(self.backend, *self.bounds, words, len(piece))
+                reader = NovelReader(self.backend, *self.bounds, words, len(piece), keep)
                 measure(self.taps, piece, encodings, reader, self.batch_size, advance)
                 for part, kind in zip(parts, ("hidden", "attention"), strict=True):
                     part.append(self.backend.to_numpy(reader.new_bins[kind]))
@@ -150,10 +178,19 @@ class Engine:
 
     def windows(self, groups: Sequence[Sequence[Text]], advance: Advance) -> Iterator[Window]:
         """Run groups of texts and yield them in order, window by window."""
-        return windows(self.taps, self.backend, self.bounds, groups, self.batch_size, advance)
+        return windows(
+            self.taps, self.backend, self.bounds, groups, self.batch_size, advance, self.keep
+        )
 
-    def add(self, window: Window, row: int, words: Array, store: bool = True) -> tuple[int, int]:
-        """Count the hidden and attention bins of a window's text that are new to a map.
+    def add(
+        self,
+        window: Window,
+        row: int,
+        words: Array,
+        store: bool = True,
+        metric: Metric = COVER,
+    ) -> tuple[int, int]:
+        """Count the hidden and attention bins of a window's text that are new to a metric's map.
 
         With `store` they are added to it.
         """
@@ -162,7 +199,13 @@ class Engine:
             return 0, 0
         backend = self.backend
         new = backend.kernels.walk(
-            window.codes(row), backend.none, backend.table, length, backend.per_neuron, words, store
+            window.codes(row, metric),
+            backend.none,
+            backend.table,
+            length,
+            backend.per_neuron,
+            words,
+            store,
         )
         return int(new[0]), int(new[1])
 

@@ -46,3 +46,7 @@ class MissingExtraError(MnCoverError):
         super().__init__(
             f"{what} needs the package '{package}'. Install it with: pip install 'mncover[{extra}]'"
         )
+
+
+class MaskError(MnCoverError):
+    """Masks cannot be read or learnt, or belong to another tokenizer."""

@@ -36,9 +36,10 @@ def measure(
     size = 1 if subject.single_rows else batch_size
     with taps.open(reader.read) as forward:
         for rows in batches_by_length(lengths, size):
-            reader.begin(rows, lengths[rows[0]])
+            inputs = subject.inputs([encodings[row] for row in rows])
+            reader.begin(rows, inputs["input_ids"][: len(rows)])  # behind them are copies
             try:
-                output = forward(subject.inputs([encodings[row] for row in rows]))
+                output = forward(inputs)
             except NotFiniteError as error:
                 raise _activation_error(error, [texts[row] for row in rows]) from None
             probabilities = subject.probabilities(output)

@@ -11,6 +11,8 @@ from torch import Tensor
 
 from mncover.backend import Array, Backend
 from mncover.errors import ModelError
+from mncover.hits import Hits
+from mncover.keep import Keep
 from mncover.sites import Kind, Site
 from mncover.spool import Spool
 
@@ -27,8 +29,8 @@ class NotFiniteError(Exception):
 class Reader(Protocol):
     """Takes the sites of one batch after the other."""
 
-    def begin(self, rows: list[int], length: int) -> None:
-        """Say which texts the next batch holds, by their index, and how long they are."""
+    def begin(self, rows: list[int], ids: Tensor) -> None:
+        """Say which texts the next batch holds: their indices, and their tokens [n, T]."""
 
     def read(self, kind: Kind, layer: int, tensor: Tensor) -> None:
         """Take one site's values."""
@@ -37,16 +39,19 @@ class Reader(Protocol):
 class _SiteReader:
     """Checks a tensor's shape, and that all of it was finite; the rest is the subclass's."""
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, keep: Keep | None = None) -> None:
         self.backend = backend
         self.kernels = backend.kernels
+        self.keep = keep
         self.rows: list[int] = []
         self.length = 0
 
-    def begin(self, rows: list[int], length: int) -> None:
-        """Say which texts the next batch holds, by their index, and how long they are."""
+    def begin(self, rows: list[int], ids: Tensor) -> None:
+        """Say which texts the next batch holds: their indices, and their tokens [n, T]."""
         self.rows = rows
-        self.length = length
+        self.length = ids.shape[1]
+        if self.keep is not None:
+            self.keep.begin(ids)
 
     def read(self, kind: Kind, layer: int, tensor: Tensor) -> None:
         """Take one site's values."""
@@ -69,8 +74,8 @@ class _SiteReader:
 class _RangeReader(_SiteReader):
     """A reader that needs the ranges."""
 
-    def __init__(self, backend: Backend, low: Array, high: Array) -> None:
-        super().__init__(backend)
+    def __init__(self, backend: Backend, low: Array, high: Array, keep: Keep | None = None) -> None:
+        super().__init__(backend, keep)
         self.low, self.high = low, high
 
     def ranges(self, site: Site) -> tuple[Array, Array]:
@@ -92,25 +97,33 @@ class WidenReader(_RangeReader):
 
 
 class HitReader(_RangeReader):
-    """Adds everything seen to a map; the order of texts is of no matter."""
+    """Adds everything seen to maps; the order of texts is of no matter."""
 
-    def __init__(self, backend: Backend, low: Array, high: Array, words: Array) -> None:
-        super().__init__(backend, low, high)
-        self.words = words
+    def __init__(
+        self, backend: Backend, low: Array, high: Array, hits: Hits, keep: Keep | None
+    ) -> None:
+        super().__init__(backend, low, high, keep)
+        self.hits = hits
 
     def reduce(self, site: Site, values: Array) -> bool:
         """Use the values [texts, groups, n]; return whether all of them were finite."""
-        words = self.backend.touched_words(self.words, site, self.length)
-        finite = self.kernels.hit(values, *self.ranges(site), self.backend.bins, words)
-        self.backend.put_back(self.words, site, self.length, words)
+        cut = self.backend.touched_words
+        maps = [words for _, words in self.hits]
+        parts = [cut(words, site, self.length) for words in maps]
+        keep = [] if self.keep is None else [self.keep.of(site)]
+        finite = self.kernels.hit(values, *self.ranges(site), self.backend.bins, *parts, *keep)
+        for words, part in zip(maps, parts, strict=True):
+            self.backend.put_back(words, site, self.length, part)
         return bool(finite)
 
 
 class NovelReader(_RangeReader):
     """Counts, for each text, the hidden and attention bins that a map does not have yet."""
 
-    def __init__(self, backend: Backend, low: Array, high: Array, words: Array, n: int) -> None:
-        super().__init__(backend, low, high)
+    def __init__(
+        self, backend: Backend, low: Array, high: Array, words: Array, n: int, keep: Keep | None
+    ) -> None:
+        super().__init__(backend, low, high, keep)
         self.words = words
         self.new_bins = {"hidden": backend.new_counts(n), "attention": backend.new_counts(n)}
 
@@ -118,7 +131,10 @@ class NovelReader(_RangeReader):
         """Use the values [texts, groups, n]; return whether all of them were finite."""
         words = self.backend.touched_words(self.words, site, self.length)
         counts = self.backend.new_counts(len(self.rows))
-        finite = self.kernels.novel(values, *self.ranges(site), self.backend.bins, words, counts)
+        keep = [] if self.keep is None else [self.keep.of(site)]
+        finite = self.kernels.novel(
+            values, *self.ranges(site), self.backend.bins, words, counts, *keep
+        )
         self.new_bins[site.kind][self.rows] += counts
         return bool(finite)
 
@@ -126,14 +142,16 @@ class NovelReader(_RangeReader):
 class EncodeReader(_RangeReader):
     """Keeps every text's codes in a spool, to be walked in order afterwards."""
 
-    def __init__(self, backend: Backend, low: Array, high: Array, spool: Spool) -> None:
-        super().__init__(backend, low, high)
+    def __init__(
+        self, backend: Backend, low: Array, high: Array, spool: Spool, keep: Keep | None
+    ) -> None:
+        super().__init__(backend, low, high, keep)
         self.spool = spool
 
-    def begin(self, rows: list[int], length: int) -> None:
-        """Say which texts the next batch holds, by their index, and how long they are."""
-        super().begin(rows, length)
-        self.spool.begin(rows, length)
+    def begin(self, rows: list[int], ids: Tensor) -> None:
+        """Say which texts the next batch holds: their indices, and their tokens [n, T]."""
+        super().begin(rows, ids)
+        self.spool.begin(rows, self.length, self.keep)
 
     def reduce(self, site: Site, values: Array) -> bool:
         """Use the values [texts, groups, n]; return whether all of them were finite."""

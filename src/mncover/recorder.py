@@ -6,20 +6,23 @@ finished context is packed and leaves memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mncover.backend import Array
 from mncover.batches import Encoding
 from mncover.data import CoverageData, Run
 from mncover.engine import Engine
+from mncover.hits import Hits
+from mncover.maps import Words
 from mncover.measure import Advance
+from mncover.metrics import Metric
 from mncover.rows import Rows
-from mncover.table import UNKNOWN, Table
+from mncover.table import NEW_BINS, UNKNOWN, Table
+from mncover.windows import Window
 
 
 class Recorder:
@@ -29,20 +32,20 @@ class Recorder:
         self.engine = engine
         self.data = data
         self.run = run
-        self.total: Array = engine.backend.to_device(data.total())
-        self._open: tuple[str, Array] | None = None
+        self.total = self._on_device(data.total)
+        self._open: tuple[str, Hits] | None = None
 
     def record(self, rows: Rows) -> None:
         """Add rows in any order: the fast way, which leaves gains unknown."""
         for part in rows.by_context().runs_of_contexts():
             with self._all_or_nothing(self.total):
-                words = self._map_of(part.contexts[0])
+                hits = self._hits_of(part.contexts[0])
                 done = 0
-                for texts, encodings, probabilities in self.engine.hit(part.texts, words):
+                for texts, encodings, probabilities in self.engine.hit(part.texts, hits):
                     piece = part.part(slice(done, done + len(texts)))
-                    self._add_rows(piece, encodings, probabilities, UNKNOWN, UNKNOWN)
+                    self._add_rows(piece, encodings, probabilities, {})
                     done += len(texts)
-            self.total |= words  # not before: until here it is its own backup
+            self.total.add(hits)  # not before: until here it is its own backup
 
     def record_in_order(self, rows: Rows, advance: Advance) -> Iterator[int]:
         """Add rows in the given order, with what each adds; yield how many are done so far.
@@ -53,30 +56,38 @@ class Recorder:
         done = 0
         for window in self.engine.windows([[text] for text in rows.texts], advance):
             part = rows.part(slice(done, done + len(window.texts)))
-            with self._all_or_nothing(self.engine.backend.copy_of(self.total)):
-                new = np.zeros((2, len(part)), dtype=np.int64)
-                for row, context in enumerate(part.contexts):
-                    new[:, row] = self.engine.add(window, row, self.total)
-                    self.engine.add(window, row, self._map_of(context))
-                self._add_rows(part, window.encodings, window.probabilities, new[0], new[1])
+            with self._all_or_nothing(self.total.copy(self.engine.backend)):
+                new = self._walk(window, part)
+                self._add_rows(part, window.encodings, window.probabilities, new)
             done += len(part)
             yield done
+
+    def _walk(self, window: Window, rows: Rows) -> dict[Metric, NDArray[np.int64]]:
+        """Add a window's texts to the maps in order; return the new bins [2, texts] by metric."""
+        new = {metric: np.zeros((2, len(rows)), dtype=np.int64) for metric, _ in self.total}
+        for row, context in enumerate(rows.contexts):
+            for metric, words in self.total:
+                new[metric][:, row] = self.engine.add(window, row, words, metric=metric)
+            for metric, words in self._hits_of(context):
+                self.engine.add(window, row, words, metric=metric)
+        return new
 
     def close(self) -> None:
         """Put the context that is being filled into the data."""
         if self._open is not None:
-            name, words = self._open
-            self.data.set_map(name, self.engine.backend.map_to_numpy(words))
+            name, hits = self._open
+            for metric, words in hits:
+                self.data.set_map(name, self.engine.backend.map_to_numpy(words), metric)
             self._open = None
 
     @contextmanager
-    def _all_or_nothing(self, total: Array) -> Iterator[None]:
+    def _all_or_nothing(self, total: Hits) -> Iterator[None]:
         """Undo what the block did to maps and data if it fails or is interrupted.
 
         `total` is the union as it was before the block.
         """
-        copy = self.engine.backend.copy_of
-        opened = None if self._open is None else (self._open[0], copy(self._open[1]))
+        backend = self.engine.backend
+        opened = None if self._open is None else (self._open[0], self._open[1].copy(backend))
         snapshot = self.data.snapshot()
         try:
             yield
@@ -85,24 +96,31 @@ class Recorder:
             self.data.restore(snapshot)
             raise
 
-    def _map_of(self, context: str) -> Array:
-        """Return the map of a context, which becomes the one being filled."""
+    def _hits_of(self, context: str) -> Hits:
+        """Return the maps of a context, which becomes the one being filled."""
         if self._open is None or self._open[0] != context:
             self.close()
-            self._open = (context, self.engine.backend.to_device(self.data.map_of(context)))
+            self._open = (context, self._on_device(partial(self.data.map_of, context)))
         return self._open[1]
+
+    def _on_device(self, map_of: Callable[[Metric], Words]) -> Hits:
+        """Return what the data has, metric by metric, on the subject's device."""
+        return Hits(*(self.engine.backend.to_device(map_of(m)) for m in self.data.metrics))
 
     def _add_rows(
         self,
         rows: Rows,
         encodings: Sequence[Encoding],
         probabilities: NDArray[np.float32],
-        new_hidden: Any,
-        new_attention: Any,
+        new: dict[Metric, NDArray[np.int64]],
     ) -> None:
         if self.run not in self.data.runs:
             self.data.runs.append(self.run)
         run = self.data.runs.index(self.run)
+        columns = {
+            column: new[metric][kind] if metric in new else UNKNOWN
+            for (metric, kind), column in NEW_BINS.items()
+        }
         first = int((self.data.table["run"] == run).sum())
         self.data.add_rows(
             Table.make(
@@ -116,7 +134,6 @@ class Recorder:
                 truncated=[encoding.truncated for encoding in encodings],
                 label=rows.labels,
                 prediction=self.engine.subject.predictions(probabilities),
-                new_hidden=new_hidden,
-                new_attention=new_attention,
+                **columns,
             )
         )

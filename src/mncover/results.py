@@ -7,7 +7,7 @@ is stored. It belongs to the reading half.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from mncover import maps
 from mncover.data import CoverageData, Identity
+from mncover.metrics import COVER, MNCOVER, Metric
 from mncover.settings import Settings
 from mncover.sites import Layout
 from mncover.table import UNKNOWN
@@ -76,39 +77,72 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class SiteResult:
-    """One site: its bins, and those of each head where it has heads."""
+    """One site: its bins, and those of each head where it has heads.
+
+    With masks, `masked` and `masked_heads` count only the hits that the masks let count.
+    """
 
     name: str
     kind: str
     layer: int
     count: Count
     heads: tuple[Count, ...] = ()
+    masked: Count | None = None
+    masked_heads: tuple[Count, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution:
+    """What a context has by one metric: alone, over the contexts before it, over all others."""
+
+    tally: Tally
+    adds: float
+    only_here: float
 
 
 @dataclass(frozen=True, slots=True)
 class ContextResult:
     """One context: what it covers, what it adds, and what only it has.
 
-    `adds` is over the contexts before it, `only_here` over all others. `redundant` counts the
-    texts whose novelty is at most the asked share, `accuracy` is the share of labelled texts
-    predicted right; both are None where it is not known.
+    `masked` is the same by mnCover, if there are masks. `redundant` counts the texts whose
+    novelty is at most the asked share, `accuracy` is the share of labelled texts predicted
+    right; both are None where it is not known.
     """
 
     name: str
     texts: int
     truncated: int
     empty: int
-    tally: Tally
-    adds: float
-    only_here: float
+    plain: Contribution
+    masked: Contribution | None
     redundant: int | None
     labelled: int
     wrong: int
 
     @property
+    def tally(self) -> Tally:
+        """The bins of this context."""
+        return self.plain.tally
+
+    @property
     def cover(self) -> float:
         """Cover of this context alone."""
-        return self.tally.cover
+        return self.plain.tally.cover
+
+    @property
+    def adds(self) -> float:
+        """What it adds to the Cover of the contexts before it."""
+        return self.plain.adds
+
+    @property
+    def only_here(self) -> float:
+        """How much of Cover only this context has."""
+        return self.plain.only_here
+
+    @property
+    def mncover(self) -> float | None:
+        """MnCover of this context alone; None without masks."""
+        return None if self.masked is None else self.masked.tally.cover
 
     @property
     def accuracy(self) -> float | None:
@@ -126,11 +160,17 @@ class Result:
     contexts: tuple[ContextResult, ...]
     redundant_at: float
     interrupted: tuple[str, ...] = ()
+    masked: Tally | None = None
 
     @property
     def cover(self) -> float:
         """Cover of all texts together, 0 to 1."""
         return self.tally.cover
+
+    @property
+    def mncover(self) -> float | None:
+        """MnCover of all texts together, 0 to 1; None without masks."""
+        return None if self.masked is None else self.masked.cover
 
     @property
     def word(self) -> Count:
@@ -175,30 +215,49 @@ def summarize(data: CoverageData, redundant_at: float = REDUNDANT_AT) -> Result:
 
     A text counts as redundant if its novelty is at most `redundant_at`.
     """
+    plain, tally, sites = _contributions(data, COVER)
+    masked: list[Contribution] = []
+    masked_tally = None
+    if MNCOVER in data.metrics:
+        masked, masked_tally, masked_sites = _contributions(data, MNCOVER)
+        sites = tuple(
+            replace(site, masked=other.count, masked_heads=other.heads)
+            for site, other in zip(sites, masked_sites, strict=True)
+        )
+    redundant = novelty(data) <= redundant_at
+    contexts = tuple(
+        _context(data, number, plain[number], masked[number] if masked else None, redundant)
+        for number in range(len(data.contexts))
+    )
+    interrupted = tuple(run.suite or run.id for run in data.incomplete)
+    return Result(data.identity, tally, sites, contexts, redundant_at, interrupted, masked_tally)
+
+
+def _contributions(
+    data: CoverageData, metric: Metric
+) -> tuple[list[Contribution], Tally, tuple[SiteResult, ...]]:
+    """Weigh every context's map by itself and against the others, and the union of all."""
     identity = data.identity
     once = maps.empty_map(identity.layout, identity.settings.bins)
     twice = once.copy()
-    adds: dict[str, float] = {}
-    for name, words in data.each_map():
-        adds[name] = weigh(identity, words & ~once)[0].cover
+    adds: list[float] = []
+    for _, words in data.each_map(metric):
+        adds.append(weigh(identity, words & ~once)[0].cover)
         twice |= once & words
         once |= words
-    redundant = novelty(data) <= redundant_at
-    contexts = tuple(
-        _context(data, number, words, adds[name], twice, redundant)
-        for number, (name, words) in enumerate(data.each_map())
-    )
+    found = [
+        Contribution(weigh(identity, words)[0], new, weigh(identity, words & ~twice)[0].cover)
+        for (_, words), new in zip(data.each_map(metric), adds, strict=True)
+    ]
     tally, sites = weigh(identity, once)
-    interrupted = tuple(run.suite or run.id for run in data.incomplete)
-    return Result(identity, tally, sites, contexts, redundant_at, interrupted)
+    return found, tally, sites
 
 
 def _context(
     data: CoverageData,
     number: int,
-    words: maps.Words,
-    adds: float,
-    twice: maps.Words,
+    plain: Contribution,
+    masked: Contribution | None,
     redundant: NDArray[np.bool_],
 ) -> ContextResult:
     table = data.table
@@ -210,9 +269,8 @@ def _context(
         texts=int(mine.sum()),
         truncated=int(table["truncated"][mine].sum()),
         empty=int((table["length"][mine] == 0).sum()),
-        tally=weigh(data.identity, words)[0],
-        adds=adds,
-        only_here=weigh(data.identity, words & ~twice)[0].cover,
+        plain=plain,
+        masked=masked,
         redundant=int(redundant[mine].sum()) if known else None,
         labelled=int(judged.sum()),
         wrong=int((table["label"] != table["prediction"])[judged].sum()),

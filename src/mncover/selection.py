@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from mncover.backend import Array
 from mncover.engine import Engine
+from mncover.metrics import COVER, Metric
 from mncover.progress import bar
 from mncover.results import gain_share
 from mncover.texts import Text
@@ -21,7 +22,7 @@ class Selection:
     """Which cases were kept, and what each case added or would have added.
 
     `kept` holds indices in the order of the cases; `gains` has one number per case, its gain
-    over the cases kept before it, as a share of Cover's total.
+    over the cases kept before it, as a share of all bins: what it adds to the metric.
     """
 
     kept: list[int]
@@ -29,14 +30,18 @@ class Selection:
 
 
 def sequential_filter(
-    engine: Engine, cases: Sequence[Sequence[Text]], threshold: float, words: Array
+    engine: Engine,
+    cases: Sequence[Sequence[Text]],
+    threshold: float,
+    words: Array,
+    metric: Metric = COVER,
 ) -> Selection:
     """Visit the cases in order and keep one if its gain is greater than the threshold.
 
-    `words` is the map to start from; the kept cases are added to it. A case's gain counts the
-    union of its texts.
+    `words` is the metric's map to start from; the kept cases are added to it. A case's gain
+    counts the union of its texts.
     """
-    walker = _Walker(engine, threshold, words)
+    walker = _Walker(engine, threshold, words, metric)
     total = sum(len(case) for case in cases)
     kept: list[int] = []
     gains: list[float] = []
@@ -53,8 +58,9 @@ def sequential_filter(
 class _Walker:
     """Adds the cases that are worth it to a map, one after the other."""
 
-    def __init__(self, engine: Engine, threshold: float, words: Array) -> None:
+    def __init__(self, engine: Engine, threshold: float, words: Array, metric: Metric) -> None:
         self.engine = engine
+        self.metric = metric
         self.threshold = threshold
         self.words = words
         # A case of several texts is tried on a copy; with one text, or if every gain is enough
@@ -78,7 +84,7 @@ class _Walker:
         return gain
 
     def _add(self, window: Window, row: int, words: Array, store: bool = True) -> tuple[int, int]:
-        return self.engine.add(window, row, words, store)
+        return self.engine.add(window, row, words, store, self.metric)
 
     def _gain(self, new: list[tuple[int, int]]) -> float:
         hidden = sum(h for h, _ in new)

@@ -16,14 +16,17 @@ import numpy as np
 import torch
 
 from mncover.backend import Array, Backend
+from mncover.keep import Keep
 from mncover.sites import Site
 
 
 @dataclass(slots=True)
 class _Batch:
-    """One batch: how long its texts are, and where each site's codes lie."""
+    """One batch: how long its texts are, what of them counts, where each site's codes lie."""
 
     length: int
+    keep_words: Array = None  # [texts, T], if there are masks
+    keep_pairs: Array = None  # [texts, T, T]
     parts: dict[str, Any] = field(default_factory=dict)
 
 
@@ -49,9 +52,12 @@ class Spool:
         self._where.clear()
         self._file.seek(0)
 
-    def begin(self, rows: list[int], length: int) -> None:
+    def begin(self, rows: list[int], length: int, keep: Keep | None = None) -> None:
         """Start a batch of texts, named by their index."""
         batch = _Batch(length)
+        if keep is not None:
+            batch.keep_words = self.backend.as_array(keep.words)
+            batch.keep_pairs = self.backend.as_array(keep.pairs)
         self._batches.append(batch)
         self._where.update({text: (batch, row) for row, text in enumerate(rows)})
 
@@ -76,6 +82,21 @@ class Spool:
             return self._read_file(batch, row)
         sites = self.backend.layout.sites
         return torch.cat([batch.parts[site.name][row].flatten() for site in sites])
+
+    def masked(self, text: int, codes: Array) -> Array:
+        """Return one text's codes with "no bin" for everything that the masks leave out."""
+        batch, row = self._where[text]
+        backend, out = self.backend, self.backend.copy_of(codes)
+        backend.kernels.mask_codes(
+            codes,
+            backend.none,
+            backend.table,
+            batch.length,
+            batch.keep_words[row],
+            batch.keep_pairs[row],
+            out,
+        )
+        return out
 
     def _read_file(self, batch: _Batch, row: int) -> Array:
         layout, kind = self.backend.layout, self.backend.code_type

@@ -147,9 +147,13 @@ class Subject:
         rows = list(encodings)
         if not self.single_rows:
             rows *= max(-(-MIN_ROWS // len(rows)), -(-MIN_TOKENS // (len(rows) * rows[0].length)))
+        return self.tensors(rows)
+
+    def tensors(self, encodings: Sequence[Encoding]) -> dict[str, Tensor]:
+        """Put equally long texts, and nothing else, into the tensors that the model takes."""
         return {
-            name: torch.tensor([row.inputs[name] for row in rows], device=self.device)
-            for name in rows[0].inputs
+            name: torch.tensor([row.inputs[name] for row in encodings], device=self.device)
+            for name in encodings[0].inputs
         }
 
     def probe_inputs(self) -> dict[str, Tensor]:

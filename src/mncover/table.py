@@ -14,12 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mncover.errors import DataFileError
+from mncover.metrics import COVER, MNCOVER, Metric
 from mncover.texts import Text
 
 UNKNOWN = -1
 
-# Column -> type. `new_hidden` and `new_attention` count the bins that the text added in the
-# order of its run, or are UNKNOWN if the order was not kept.
+# Column -> type. Those that begin with `new` count the bins that the text added in the order of
+# its run, to Cover and to mnCover, or are UNKNOWN if the order was not kept or masks not given.
 COLUMNS: dict[str, str] = {
     "run": "<i4",
     "number": "<i8",
@@ -31,6 +32,16 @@ COLUMNS: dict[str, str] = {
     "prediction": "<i4",
     "new_hidden": "<i8",
     "new_attention": "<i8",
+    "new_masked_hidden": "<i8",
+    "new_masked_attention": "<i8",
+}
+
+# Where the new bins of a metric stand; 0 is for hidden neurons, 1 for attention.
+NEW_BINS: dict[tuple[Metric, int], str] = {
+    (COVER, 0): "new_hidden",
+    (COVER, 1): "new_attention",
+    (MNCOVER, 0): "new_masked_hidden",
+    (MNCOVER, 1): "new_masked_attention",
 }
 
 

@@ -8,14 +8,17 @@ the batches: below some thousand texts the model, not the walk, becomes slow.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mncover.backend import Array, Backend
 from mncover.batches import Encoding, distinct
+from mncover.keep import Keep
 from mncover.measure import Advance, measure
+from mncover.metrics import COVER, Metric
 from mncover.readers import EncodeReader
 from mncover.spool import Spool
 from mncover.taps import Taps
@@ -35,10 +38,16 @@ class Window:
     probabilities: NDArray[np.float32]
     spool: Spool
     which: list[int]  # row -> its number among the distinct texts, under which the spool has it
+    _last: dict[str, Any] = field(default_factory=dict)
 
-    def codes(self, row: int) -> Array:
-        """Return one text's codes for all sites, flat."""
-        return self.spool.read(self.which[row])
+    def codes(self, row: int, metric: Metric = COVER) -> Array:
+        """Return one text's codes for all sites, flat; for mnCover only those that count."""
+        if self._last.get("row") != row:  # each text is asked for several times in turn
+            self._last.clear()
+            self._last.update(row=row, cover=self.spool.read(self.which[row]))
+        if metric not in self._last:
+            self._last[metric] = self.spool.masked(self.which[row], self._last[COVER])
+        return self._last[metric]
 
     def length(self, row: int) -> int:
         """Return how many tokens a text has."""
@@ -52,13 +61,14 @@ def windows(
     groups: Sequence[Sequence[Text]],
     batch_size: int,
     advance: Advance,
+    keep: Keep | None = None,
 ) -> Iterator[Window]:
     """Run all groups of texts and yield them in order, window by window.
 
     A window is good until the next one is asked for. A group is never cut.
     """
     with Spool(backend) as spool:
-        reader = EncodeReader(backend, *ranges, spool)
+        reader = EncodeReader(backend, *ranges, spool, keep)
         for part in _by_number(groups):
             texts = [text for group in part for text in group]
             encodings = taps.subject.encode(texts, backend.layout.sites[0].rows)

@@ -15,7 +15,10 @@ from mncover.config import Config, load_config
 from mncover.data import CoverageData
 from mncover.errors import MismatchError, SettingsError
 from mncover.files import replacing
+from mncover.learning_settings import chosen_settings
+from mncover.metrics import COVER, NAMES, check_metric
 from mncover.report.jsonreport import rows_to_json, to_json
+from mncover.report.maskreport import describe_masks
 from mncover.report.textreport import print_report, sorted_contexts
 from mncover.results import Result, below, display_percent, summarize
 from mncover.version import __version__
@@ -55,8 +58,10 @@ def run(
     batch_size: o.BatchSize = None,
     device: o.Device = None,
     dtype: o.Dtype = None,
+    masks: o.MasksFile = None,
     output: o.Output = None,
     fail_under: o.FailUnder = None,
+    metric: o.MetricName = None,
     sort: o.Sort = None,
     redundant: o.Redundant = None,
     quiet: o.Quiet = False,
@@ -75,8 +80,10 @@ def run(
         batch_size=batch_size,
         device=device,
         dtype=dtype,
+        masks=_name(masks),
         output=_name(output),
         fail_under=fail_under,
+        metric=metric,
         sort=sort,
         redundant=redundant,
     )
@@ -92,13 +99,14 @@ def run(
 def report(
     file: o.DataFile = None,
     fail_under: o.FailUnder = None,
+    metric: o.MetricName = None,
     sort: o.Sort = None,
     redundant: o.Redundant = None,
     heads: o.Heads = False,
 ) -> int:
     """Print the coverage in a data file: by context, by layer and in all."""
     config = load_config(Path.cwd()).overridden(
-        output=_name(file), fail_under=fail_under, sort=sort, redundant=redundant
+        output=_name(file), fail_under=fail_under, metric=metric, sort=sort, redundant=redundant
     )
     return _report(_summary(_read(config), config), config, heads=heads)
 
@@ -112,11 +120,12 @@ def json(
     texts: Annotated[bool, typer.Option("--texts", help="Add a row for every text.")] = False,
     pretty: Annotated[bool, typer.Option("--pretty", help="Indent, for people.")] = False,
     fail_under: o.FailUnder = None,
+    metric: o.MetricName = None,
     redundant: o.Redundant = None,
 ) -> int:
     """Write the coverage in a data file as JSON."""
     config = load_config(Path.cwd()).overridden(
-        output=_name(file), fail_under=fail_under, redundant=redundant
+        output=_name(file), fail_under=fail_under, metric=metric, redundant=redundant
     )
     data = _read(config)
     result = _summary(data, config)
@@ -147,9 +156,118 @@ def combine(
             raise MismatchError(f"{files[0]} and {path}: {error}") from error
     datafile.write(united, output)
     if not quiet:
-        cover = display_percent(summarize(united).cover)
-        print(f"Combined {len(files)} files into {output}: Cover {cover} %.")
+        result = summarize(united)
+        shares = f"Cover {display_percent(result.cover)} %"
+        if result.mncover is not None:
+            shares += f", mnCover {display_percent(result.mncover)} %"
+        print(f"Combined {len(files)} files into {output}: {shares}.")
     return 0
+
+
+@app.command()
+def masks(
+    model: Annotated[
+        str | None, typer.Argument(metavar="MODEL", help="A Hugging Face folder or hub name.")
+    ] = None,
+    train: o.Train = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The file of masks to write.")
+    ] = Path("masks.safetensors"),
+    test: Annotated[
+        Path | None, typer.Option(help="Texts to measure fidelity on, besides those held out.")
+    ] = None,
+    text: o.TextField = None,
+    pair: o.PairField = None,
+    texts: Annotated[
+        int | None, typer.Option(help="Learn from a sample of so many training texts. [40000]")
+    ] = None,
+    words_kept: Annotated[
+        float | None, typer.Option(help="Share of the words to keep, about. [0.74]")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of sample, start and draws. [0]")] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Any other setting of learning."),
+    ] = None,
+    paper: Annotated[bool, typer.Option("--paper", help="The paper's own settings.")] = False,
+    unseen: Annotated[
+        str | None,
+        typer.Option(help="Do words and pairs not seen in training count: keep, drop. [keep]"),
+    ] = None,
+    words: Annotated[
+        Path | None,
+        typer.Option(help="Learn nothing: keep the words of this file, one in a line."),
+    ] = None,
+    scores: Annotated[
+        Path | None,
+        typer.Option(help="Learn nothing: keep words by this JSON file of scores, 0 to 1."),
+    ] = None,
+    sweep: Annotated[
+        str | None,
+        typer.Option(metavar="NAME=V1,V2,…", help="Learn once for each value; write a curve."),
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Where the sweep's curve goes: .png or .svg.")
+    ] = None,
+    show: Annotated[
+        Path | None, typer.Option(help="Only show what this file of masks keeps.")
+    ] = None,
+    top: Annotated[int, typer.Option(min=1, help="How many words and pairs to show.")] = 12,
+    device: o.Device = None,
+    dtype: o.Dtype = None,
+    quiet: o.Quiet = False,
+) -> int:
+    """Learn which words and pairs of words matter to a classifier, or show what was learnt."""
+    if show is not None:
+        from mncover.masks import Masks
+
+        Console().print(describe_masks(Masks.load(show).summary(top)))
+        return 0
+    config = load_config(Path.cwd()).overridden(
+        train=_name(train), text=text, pair=pair, device=device, dtype=dtype
+    )
+    if model is None:
+        raise SettingsError("give a MODEL to learn masks for, or --show FILE (see --help).")
+    from mncover.cli.masking import MaskJob, run_mask_job
+
+    settings = chosen_settings(
+        paper, [*(setting or []), *_given(texts=texts, words_kept=words_kept, seed=seed)]
+    )
+    job = MaskJob(model, config, settings, output, test, words, scores, unseen, sweep, plot, quiet)
+    return run_mask_job(job, top)
+
+
+reproduce = typer.Typer(help="Reproduce the paper's tables and figures.", no_args_is_help=True)
+app.add_typer(reproduce, name="reproduce")
+
+
+@reproduce.command("table5")
+def reproduce_table5(
+    row: Annotated[
+        list[str],
+        typer.Option(metavar="TASK=MODEL,TRAIN,TEST", help="A row: sst2 or qqp, and its files."),
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write to.")] = Path(
+        "table5"
+    ),
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting of learning."),
+    ] = None,
+    paper: Annotated[bool, typer.Option("--paper", help="The paper's own settings.")] = False,
+    device: o.Device = None,
+    quiet: o.Quiet = False,
+) -> int:
+    """Fidelity of the masks, beside the paper's Table 5."""
+    from mncover.experiments.table5 import parse_row, run_table5
+
+    rows = [parse_row(text) for text in row]
+    run_table5(rows, chosen_settings(paper, setting or []), output, device, quiet)
+    return 0
+
+
+def _given(**options: Any) -> list[str]:
+    return [f"{name}={value}" for name, value in options.items() if value is not None]
 
 
 @app.command()
@@ -229,9 +347,11 @@ def _report(
 
 
 def _exit_code(result: Result, config: Config) -> int:
-    if config.fail_under is None or not below(result.cover, config.fail_under):
+    metric = check_metric(config.metric, result.masked is not None)
+    share = result.cover if result.mncover is None or metric == COVER else result.mncover
+    if config.fail_under is None or not below(share, config.fail_under):
         return 0
     Console(stderr=True).print(
-        f"Cover {display_percent(result.cover)} % is below --fail-under {config.fail_under:g} %."
+        f"{NAMES[metric]} {display_percent(share)} % is below --fail-under {config.fail_under:g} %."
     )
     return 2

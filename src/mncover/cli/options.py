@@ -48,13 +48,21 @@ Dtype = Annotated[
 Output = Annotated[
     Path | None, typer.Option("--output", "-o", help="The data file to write. [run.mncover]")
 ]
+MasksFile = Annotated[
+    Path | None,
+    typer.Option("--masks", help="Masks of `mncover masks`: measure mnCover beside Cover."),
+]
 FailUnder = Annotated[
-    float | None, typer.Option(metavar="PERCENT", help="Exit with 2 if Cover is below this.")
+    float | None,
+    typer.Option(metavar="PERCENT", help="Exit with 2 if the metric is below this."),
+]
+MetricName = Annotated[
+    str | None, typer.Option("--metric", help="What --fail-under judges: cover, mncover. [cover]")
 ]
 Sort = Annotated[
     str | None,
     typer.Option(
-        help="Order of contexts: suite, name, texts, cover, adds, only, redundant, wrong; "
+        help="Order of contexts: suite, name, texts, cover, mncover, adds, only, redundant, wrong; "
         "with a minus in front, the largest first."
     ),
 ]

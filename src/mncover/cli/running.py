@@ -11,6 +11,8 @@ from mncover.config import Config
 from mncover.data import CoverageData
 from mncover.engine import Engine
 from mncover.loading import load_subject
+from mncover.masks import Masks
+from mncover.metrics import check_metric
 from mncover.run import Job, run_suite
 from mncover.settings import Settings
 from mncover.suites.textfile import Fields, TextFile, field_names, read_texts
@@ -20,11 +22,14 @@ def run_from_config(model: str, suite: Path, config: Config, quiet: bool) -> Cov
     """Read the files, load the model, run the suite."""
     settings = Settings(config.bins, config.max_length, config.attention_weight)
     texts = read_texts(suite, Fields(config.text, config.pair, config.label, config.context))
-    train = _train_texts(config)
+    train = train_texts(config)
+    masks = None if config.masks is None else Masks.load(config.masks)
+    check_metric(config.metric, masks is not None)
     console = Console(stderr=True, quiet=quiet)
     say = partial(console.print, markup=False, soft_wrap=True)
     subject = load_subject(model, device=config.device, dtype=config.dtype)
-    engine = Engine(subject, settings, config.batch_size, False if quiet else None)
+    show = False if quiet else None
+    engine = Engine(subject, settings, config.batch_size, show, masks)
     job = Job(engine, texts, train.texts, Path(config.output), say=say)
     try:
         return run_suite(job)
@@ -34,7 +39,7 @@ def run_from_config(model: str, suite: Path, config: Config, quiet: bool) -> Cov
         raise
 
 
-def _train_texts(config: Config) -> TextFile:
+def train_texts(config: Config) -> TextFile:
     """Read the training texts by the suite's fields if the file has them, else by usual names."""
     path = Path(str(config.train))
     asked = {name for name in (config.text, config.pair) if name is not None}

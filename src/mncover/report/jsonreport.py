@@ -7,12 +7,21 @@ from typing import Any
 import numpy as np
 
 from mncover.data import CoverageData
-from mncover.results import ContextResult, Count, Result, Tally, gain_share, novelty
-from mncover.table import UNKNOWN
+from mncover.metrics import COVER, METRICS, MNCOVER, Metric
+from mncover.results import (
+    ContextResult,
+    Contribution,
+    Count,
+    Result,
+    Tally,
+    gain_share,
+    novelty,
+)
+from mncover.table import NEW_BINS, UNKNOWN
 from mncover.version import __version__
 
-# 1: the first.
-FORMAT_VERSION = 1
+# 1: the first. 2: mnCover.
+FORMAT_VERSION = 2
 
 
 def to_json(result: Result) -> dict[str, Any]:
@@ -28,7 +37,8 @@ def to_json(result: Result) -> dict[str, Any]:
         "redundant_at": result.redundant_at,
         "interrupted": list(result.interrupted),
         "texts": result.texts,
-        "totals": _tally(result.tally),
+        "totals": {**_tally(result.tally), "masked": _masked(result.masked)},
+        "masks": None if identity.masks is None else identity.masks.to_json(),
         "contexts": [_context(context) for context in result.contexts],
         "sites": [
             {
@@ -37,6 +47,8 @@ def to_json(result: Result) -> dict[str, Any]:
                 "layer": site.layer,
                 **_count(site.count),
                 "heads": [_count(head) for head in site.heads],
+                "masked": None if site.masked is None else _count(site.masked),
+                "masked_heads": [_count(head) for head in site.masked_heads],
             }
             for site in result.sites
         ],
@@ -46,13 +58,11 @@ def to_json(result: Result) -> dict[str, Any]:
 def rows_to_json(data: CoverageData) -> list[dict[str, Any]]:
     """Return one dictionary per text that was run; what is not known is None."""
     table, identity = data.table, data.identity
-    gains = gain_share(
-        identity.layout, identity.settings, table["new_hidden"], table["new_attention"]
-    )
+    gains = {metric: _gains(data, metric) for metric in METRICS}
     new = novelty(data)
     rows = []
     for i, text in enumerate(table.texts):
-        known = table["new_hidden"][i] != UNKNOWN
+        known = gains[COVER][i] is not None
         probabilities = table.probabilities[i]
         rows.append(
             {
@@ -67,11 +77,22 @@ def rows_to_json(data: CoverageData) -> list[dict[str, Any]]:
                 "probabilities": None
                 if np.isnan(probabilities).any() or not len(probabilities)
                 else [float(p) for p in probabilities],
-                "gain": float(gains[i]) if known else None,
+                "gain": gains[COVER][i],
+                "mncover_gain": gains[MNCOVER][i],
                 "novelty": float(new[i]) if known else None,
             }
         )
     return rows
+
+
+def _gains(data: CoverageData, metric: Metric) -> list[float | None]:
+    """Return what each text added to a metric, or None where it is not known."""
+    hidden, attention = (data.table[NEW_BINS[metric, kind]] for kind in (0, 1))
+    shares = gain_share(data.identity.layout, data.identity.settings, hidden, attention)
+    return [
+        None if bins == UNKNOWN else float(share)
+        for bins, share in zip(hidden, shares, strict=True)
+    ]
 
 
 def _class(number: int, labels: tuple[str, ...]) -> str | None:
@@ -97,6 +118,25 @@ def _tally(tally: Tally) -> dict[str, Any]:
     }
 
 
+def _masked(tally: Tally | None) -> dict[str, Any] | None:
+    """Return the bins that masks let count; what is called `cover` above is mnCover here."""
+    if tally is None:
+        return None
+    return {
+        "mncover": tally.cover,
+        "mncover_of_reachable": tally.cover_of_reachable,
+        "word": _count(tally.word),
+        "attention": _count(tally.attention),
+    }
+
+
+def _contribution(masked: Contribution | None) -> dict[str, Any] | None:
+    if masked is None:
+        return None
+    tally = _masked(masked.tally) or {}
+    return {**tally, "adds": masked.adds, "only_here": masked.only_here}
+
+
 def _context(context: ContextResult) -> dict[str, Any]:
     return {
         "context": context.name,
@@ -106,6 +146,7 @@ def _context(context: ContextResult) -> dict[str, Any]:
         **_tally(context.tally),
         "adds": context.adds,
         "only_here": context.only_here,
+        "masked": _contribution(context.masked),
         "redundant": context.redundant,
         "labelled": context.labelled,
         "wrong": context.wrong,

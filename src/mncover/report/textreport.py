@@ -11,7 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from mncover.errors import SettingsError
-from mncover.results import ContextResult, Count, Result, display_percent
+from mncover.report.maskreport import describe_masks
+from mncover.results import ContextResult, Count, Result, SiteResult, display_percent
 
 BAR_WIDTH = 12
 
@@ -20,6 +21,7 @@ SORTS: dict[str, Callable[[ContextResult], Any]] = {
     "name": lambda c: c.name.casefold(),
     "texts": lambda c: c.texts,
     "cover": lambda c: c.cover,
+    "mncover": lambda c: c.mncover or 0.0,
     "adds": lambda c: c.adds,
     "only": lambda c: c.only_here,
     "redundant": lambda c: -1 if c.redundant is None else c.redundant,
@@ -40,7 +42,10 @@ def print_report(
     if heads:
         parts.append(Text("Attention heads: covered percent of what is reachable"))
         parts.append(_heads(result))
-    parts += [_totals(result), *_notes(result)]
+    parts.append(_totals(result))
+    if result.identity.masks is not None:
+        parts.append(describe_masks(result.identity.masks))
+    parts += _notes(result)
     for part in parts:
         console.print(part)
         console.print()
@@ -76,7 +81,8 @@ def sorted_contexts(result: Result, sort: str) -> list[ContextResult]:
 def _contexts(result: Result, sort: str) -> Table:
     table = _table()
     table.add_column("Context", overflow="fold", min_width=12)
-    for name in ("Texts", "Cover %", "Adds %", "Only here %", "Redundant"):
+    masked = ["mnCover %"] if result.masked is not None else []
+    for name in ("Texts", "Cover %", *masked, "Adds %", "Only here %", "Redundant"):
         table.add_column(name, justify="right", no_wrap=True)
     labelled = any(context.labelled for context in result.contexts)
     if labelled:
@@ -86,7 +92,8 @@ def _contexts(result: Result, sort: str) -> Table:
     table.add_section()
     redundant = [c.redundant for c in result.contexts]
     known = None if None in redundant else sum(n for n in redundant if n is not None)
-    total = ["Total", f"{result.texts:,}", display_percent(result.cover), "", ""]
+    covers = [display_percent(result.cover), *_percent(result.mncover)]
+    total = ["Total", f"{result.texts:,}", *covers, "", ""]
     total.append(_of(known, result.texts))
     if labelled:
         wrong = sum(c.wrong for c in result.contexts)
@@ -100,6 +107,7 @@ def _context_cells(context: ContextResult, labelled: bool) -> list[str | Text]:
         Text(context.name or "(none)"),  # Text: brackets in a name are no markup
         f"{context.texts:,}",
         display_percent(context.cover),
+        *_percent(context.mncover),
         display_percent(context.adds),
         display_percent(context.only_here),
         _of(context.redundant, context.texts),
@@ -107,6 +115,11 @@ def _context_cells(context: ContextResult, labelled: bool) -> list[str | Text]:
     if labelled:
         cells.append(_of(context.wrong if context.labelled else None, context.labelled))
     return cells
+
+
+def _percent(share: float | None) -> list[str]:
+    """Return a cell for a share, or no cell if there is none."""
+    return [] if share is None else [display_percent(share)]
 
 
 def _of(part: int | None, whole: int) -> str:
@@ -119,19 +132,24 @@ def _of(part: int | None, whole: int) -> str:
 def _layers(result: Result, plain: bool) -> Table:
     table = _table()
     table.add_column("Layer", justify="right", min_width=5)
+    masked = ["masked %"] if result.masked is not None else []
     for name in ("Words %", "Attention %"):
-        table.add_column(name, justify="right", no_wrap=True)
+        for column in (name, *masked):
+            table.add_column(column, justify="right", no_wrap=True)
         table.add_column("of reachable", no_wrap=True)
-    found = {(site.kind, site.layer): site.count for site in result.sites}
+    found = {(site.kind, site.layer): site for site in result.sites}
     for layer in sorted({site.layer for site in result.sites}):
         cells: list[RenderableType] = [str(layer)]
         for kind in ("hidden", "attention"):
-            count = found.get((kind, layer))
-            cells += (
-                ["", ""] if count is None else [display_percent(count.share), _bar(count, plain)]
-            )
+            site = found.get((kind, layer))
+            cells += [""] * (2 + len(masked)) if site is None else _site_cells(site, plain)
         table.add_row(*cells)
     return table
+
+
+def _site_cells(site: SiteResult, plain: bool) -> list[RenderableType]:
+    masked = _percent(None if site.masked is None else site.masked.share)
+    return [display_percent(site.count.share), *masked, _bar(site.count, plain)]
 
 
 def _bar(count: Count, plain: bool) -> Text:
@@ -167,6 +185,11 @@ def _totals(result: Result) -> Text:
             f"{count.reachable:,} reachable\n",
             style="dim",
         )
+    if result.masked is not None:
+        text.append(f"mnCover {display_percent(result.masked.cover)} %", style="bold")
+        text.append(" of all bins: hits of the words and pairs that the masks let count\n")
+        for name, count in (("words", result.masked.word), ("attention", result.masked.attention)):
+            text.append(f"  {name:<10}{count.covered:>15,}\n", style="dim")
     text.rstrip()
     return text
 

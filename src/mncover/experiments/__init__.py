@@ -1,0 +1,3 @@
+"""The paper's experiments and our own controls, one file each."""
+
+from __future__ import annotations

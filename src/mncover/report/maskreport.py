@@ -1,0 +1,48 @@
+"""What masks keep, for people to read."""
+
+from __future__ import annotations
+
+from rich.text import Text
+
+from mncover.masksummary import MaskSummary, Scored
+from mncover.results import display_percent
+
+UNSEEN = {
+    "keep": "what training did not see counts",
+    "drop": "what training did not see does not count",
+    "words": "a pair counts if both of its words do",
+}
+
+
+def describe_masks(masks: MaskSummary) -> Text:
+    """Return the share kept, the fidelity, and the most and least important words and pairs."""
+    text = Text()
+    text.append("Masks", style="bold")
+    text.append(f" keep {_share(masks.words_kept, masks.words)} words")
+    if masks.pairs:
+        text.append(f", {_share(masks.pairs_kept, masks.pairs)} pairs")
+    text.append(f"; {UNSEEN.get(masks.unseen, masks.unseen)}\n")
+    if masks.fidelity is not None:
+        text.append(
+            f"  fidelity {display_percent(masks.fidelity)} %: so many held-out texts are "
+            "classified through the masks as without\n"
+        )
+    for title, scored in (
+        ("most important words", masks.top_words),
+        ("least important words", masks.low_words),
+        ("most important pairs", masks.top_pairs),
+        ("least important pairs", masks.low_pairs),
+    ):
+        if scored:
+            text.append(f"  {title}: ").append(_list(scored), style="dim").append("\n")
+    text.rstrip()
+    return text
+
+
+def _share(part: int, whole: int) -> str:
+    percent = display_percent(part / whole, 1) if whole else "0.0"
+    return f"{part:,} of {whole:,} ({percent} %)"
+
+
+def _list(scored: tuple[Scored, ...]) -> str:
+    return ", ".join(word for word, _ in scored)
