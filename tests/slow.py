@@ -107,3 +107,47 @@ def count(hits: set[Hit], kind: str, layer: int | None = None, group: int | None
         for (k, la, g, _, _), _ in hits
         if k == kind and layer in (None, la) and group in (None, g)
     )
+
+
+class SlowMasks:
+    """Which words and pairs count, asked one at a time, from the plain definition.
+
+    `words` has the scores of words seen in training, `pairs` those of pairs seen, each under the
+    set of its two words. `unseen` is "keep", "drop" or "words"; with "words", `words` has the
+    score of every word.
+    """
+
+    def __init__(
+        self,
+        words: dict[int, float],
+        pairs: dict[frozenset[int], float],
+        special: set[int],
+        unseen: str,
+    ) -> None:
+        self.words, self.pairs, self.special, self.unseen = words, pairs, special, unseen
+
+    def word(self, token: int) -> bool:
+        if token in self.special:
+            return True
+        if token not in self.words:
+            return self.unseen == "keep"
+        return self.words[token] >= 0.5
+
+    def pair(self, a: int, b: int) -> bool:
+        if a == b or a in self.special or b in self.special:
+            return True
+        score = self.pairs.get(frozenset((a, b)))
+        if score is not None:
+            return score >= 0.5
+        if self.unseen == "words":
+            return self.word(a) and self.word(b)
+        return self.unseen == "keep"
+
+    def masked(self, hits: set[Hit], ids: list[int]) -> set[Hit]:
+        """Return the hits of one text, whose tokens are `ids`, that count."""
+        return {
+            (neuron, number)
+            for neuron, number in hits
+            if (neuron[0] == "hidden" and self.word(ids[neuron[3]]))
+            or (neuron[0] == "attention" and self.pair(ids[neuron[3]], ids[neuron[4]]))
+        }

@@ -127,7 +127,7 @@ class Bomb:
 
 BAD = {
     "another format": (header(format="zip"), "not an mncover data file"),
-    "a newer version": (header(version=2), "newer mncover.*upgrade"),
+    "a newer version": (header(version=3), "newer mncover.*upgrade"),
     "a version that is no number": (header(version="x"), "newer mncover"),
     "no header": (lambda m: m.pop("header.json"), "not an mncover data file"),
     "a header that is no JSON": (lambda m: m.update({"header.json": b"{"}), "damaged"),

@@ -19,7 +19,6 @@ from mncover.texts import Text
 from mncover.wimask import inserted, pass_through
 
 BATCH_SIZE = 128
-MAX_LENGTH = 128
 
 
 def predict(subject: Subject, encodings: Sequence[Encoding]) -> NDArray[np.int64]:
@@ -34,7 +33,7 @@ def predict(subject: Subject, encodings: Sequence[Encoding]) -> NDArray[np.int64
 
 
 def fidelity_on(
-    subject: Subject, masks: Masks, texts: Sequence[Text], max_length: int = MAX_LENGTH
+    subject: Subject, masks: Masks, texts: Sequence[Text], max_length: int = 128
 ) -> float:
     """Return the fidelity of masks on texts: the share that keeps its prediction."""
     masks.require_tokenizer(fingerprint_tokenizer(subject.tokenizer))

@@ -64,6 +64,7 @@ def learn_masks(
     """
     chosen = settings or LearningSettings()
     require_classifier(subject)
+    subject.check_length(chosen.max_length)
     with frozen(subject):
         learner = Learner(subject, _sample(subject, texts, chosen), chosen)
         saved = None if checkpoint is None else Checkpoint(checkpoint, _key(subject, texts, chosen))

@@ -280,5 +280,8 @@ def _check(arrays: dict[str, NDArray[Any]], n_words: int) -> None:
     special, keys = arrays["special"], arrays["pair_keys"]
     if len(special) and (special.min() < 0 or special.max() >= n_words):
         raise MaskError("its special tokens point outside the vocabulary.")
+    for name in ("word_scores", "pair_scores"):
+        if not ((arrays[name] >= 0) & (arrays[name] <= 1)).all():
+            raise MaskError(f"its '{name}' are not from 0 to 1.")
     if (np.diff(keys) <= 0).any() or (len(keys) and not 0 <= keys[0] <= keys[-1] < n_words**2):
         raise MaskError("its pairs are not in order.")

@@ -163,7 +163,7 @@ def straight_through(logits: Tensor) -> Tensor:
 
 def _hardened(soft: Tensor) -> Tensor:
     """Return 0 or 1 with the gradient of `soft`."""
-    return (soft >= 0.5).to(soft.dtype) + soft - soft.detach()
+    return (soft >= 0.5).to(soft.dtype) + (soft - soft.detach())  # brackets: exactly 0 or 1
 
 
 def kl_to_half(logits: Tensor) -> Tensor:

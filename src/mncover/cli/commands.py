@@ -184,6 +184,7 @@ def masks(
     words_kept: Annotated[
         float | None, typer.Option(help="Share of the words to keep, about. [0.74]")
     ] = None,
+    max_length: o.MaxLength = None,
     seed: Annotated[int | None, typer.Option(help="Seed of sample, start and draws. [0]")] = None,
     setting: Annotated[
         list[str] | None,
@@ -224,15 +225,14 @@ def masks(
         Console().print(describe_masks(Masks.load(show).summary(top)))
         return 0
     config = load_config(Path.cwd()).overridden(
-        train=_name(train), text=text, pair=pair, device=device, dtype=dtype
+        train=_name(train), text=text, pair=pair, device=device, dtype=dtype, max_length=max_length
     )
     if model is None:
         raise SettingsError("give a MODEL to learn masks for, or --show FILE (see --help).")
     from mncover.cli.masking import MaskJob, run_mask_job
 
-    settings = chosen_settings(
-        paper, [*(setting or []), *_given(texts=texts, words_kept=words_kept, seed=seed)]
-    )
+    given = _given(texts=texts, words_kept=words_kept, seed=seed, max_length=config.max_length)
+    settings = chosen_settings(paper, [*given, *(setting or [])])
     job = MaskJob(model, config, settings, output, test, words, scores, unseen, sweep, plot, quiet)
     return run_mask_job(job, top)
 

@@ -69,7 +69,7 @@ def run_mask_job(job: MaskJob, top: int) -> int:
     masks.save(job.output)
     console.print(describe_masks(masks.summary(top)))
     if job.test is not None:
-        share = display_percent(fidelity_on(subject, masks, _test(job)))
+        share = display_percent(fidelity_on(subject, masks, _test(job), job.settings.max_length))
         console.print(f"Fidelity on {job.test}: {share} %", soft_wrap=True, markup=False)
     console.print(
         f"The masks are {job.output}. Use them with: mncover run MODEL SUITE --masks {job.output}",

@@ -72,7 +72,11 @@ def run_sweep(
         masks.save(output.with_name(f"{output.stem}-{name}-{value}{output.suffix}"))
         summary = masks.summary()
         n = len(test) or int(masks.facts["held out"])
-        fidelity = fidelity_on(subject, masks, test) if test else summary.fidelity or 0.0
+        fidelity = (
+            fidelity_on(subject, masks, test, chosen.max_length)
+            if test
+            else summary.fidelity or 0.0
+        )
         words = summary.words_kept / max(summary.words, 1)
         pairs = summary.pairs_kept / max(summary.pairs, 1)
         points.append(Point(value, words, pairs, fidelity, *wilson(round(fidelity * n), n)))

@@ -118,7 +118,7 @@ def _fill(
     with bar(f"{asked.task}, {name}", count, False if quiet else None) as advance:
         masks = learn_masks(subject, train, settings, advance, partial)
     masks.save(file)
-    fidelity, summary = fidelity_on(subject, masks, test), masks.summary()
+    fidelity, summary = fidelity_on(subject, masks, test, settings.max_length), masks.summary()
     family = str(subject.model.config.model_type)
     return Row(
         asked.task,
