@@ -32,7 +32,7 @@ from mncover.wimask import Logits, WIMask, inserted, kl_to_half, straight_throug
 # How often an epoch is interrupted to look at the held-out texts and to save a checkpoint.
 LOOKS_PER_EPOCH = 4
 # Held-out fidelity counts once no more words are kept than asked, or hardly more.
-NEARLY = 0.01
+NEARLY = 0.005
 
 
 @dataclass(frozen=True, slots=True)

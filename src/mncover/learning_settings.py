@@ -46,7 +46,7 @@ class LearningSettings:
     message_rate: float = 1e-5
     sparse_pairs: float = 0.001
     sparse_words: float = 0.15
-    words_kept: float = 0.74
+    words_kept: float = 0.745
     kl_pairs: float = 0.001
     kl_words: float = 0.001
     temperature: float = 1.0
@@ -55,7 +55,7 @@ class LearningSettings:
     word_hidden: int = 128
     start_pairs: float = 0.0
     start_words: float = 2.0
-    start_message: float = 0.1
+    start_message: float = 0.03
     held_out: int = 1000
     patience: int = 4
     max_length: int = 128

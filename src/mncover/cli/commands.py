@@ -182,7 +182,7 @@ def masks(
         int | None, typer.Option(help="Learn from a sample of so many training texts. [40000]")
     ] = None,
     words_kept: Annotated[
-        float | None, typer.Option(help="Share of the words to keep, about. [0.74]")
+        float | None, typer.Option(help="Share of the words to keep, about. [0.745]")
     ] = None,
     max_length: o.MaxLength = None,
     seed: Annotated[int | None, typer.Option(help="Seed of sample, start and draws. [0]")] = None,

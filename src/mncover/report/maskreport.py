@@ -21,11 +21,11 @@ def describe_masks(masks: MaskSummary) -> Text:
     text.append(f" keep {_share(masks.words_kept, masks.words)} words")
     if masks.pairs:
         text.append(f", {_share(masks.pairs_kept, masks.pairs)} pairs")
-    text.append(f"; {UNSEEN.get(masks.unseen, masks.unseen)}\n")
+    text.append(f"\n  {UNSEEN.get(masks.unseen, masks.unseen)}\n")
     if masks.fidelity is not None:
         text.append(
-            f"  fidelity {display_percent(masks.fidelity)} %: so many held-out texts are "
-            "classified through the masks as without\n"
+            f"  fidelity {display_percent(masks.fidelity)} %: so many held-out texts keep their "
+            "class through the masks\n"
         )
     for title, scored in (
         ("most important words", masks.top_words),

@@ -1,0 +1,219 @@
+"""The command line of masks: learn, show, make, sweep, use, reproduce, refuse."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from mncover import datafile
+from mncover.cli import main
+from mncover.coverage import Coverage
+from mncover.masks import Masks
+from tests import tiny
+from tests.folders import Material, write_material
+from tests.test_cli import error_of
+
+LEARN = ("--max-length", "20", "--set", "epochs=1", "--set", "word_hidden=4", "-q")
+
+
+@pytest.fixture
+def material(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Material:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    return write_material(tmp_path)
+
+
+def learn(material: Material, *more: str) -> int:
+    return main(["masks", str(material.model), "--train", str(material.train), *LEARN, *more])
+
+
+def test_masks_are_learnt_shown_and_used_from_run_to_report(
+    material: Material, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert learn(material) == 0
+    assert capsys.readouterr().out == ""
+    summary = Masks.load("masks.safetensors").summary()
+    assert main(["masks", "--show", "masks.safetensors", "--top", "2"]) == 0
+    shown = capsys.readouterr().out
+    assert f"{summary.words_kept} of {summary.words}" in shown
+    assert summary.top_words[0][0] in shown
+    assert main(material.run("--masks", "masks.safetensors")) == 0
+    shown = capsys.readouterr().out
+    result = Coverage.load("run.mncover").result()
+    assert result.mncover is not None
+    assert 0 < result.mncover < result.cover
+    assert f"mnCover {result.mncover * 100:.2f} %" in shown
+    assert main(["json", "--texts"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert content["totals"]["masked"]["mncover"] == result.mncover
+    assert content["masks"]["words_kept"] == summary.words_kept
+    gains = [row["mncover_gain"] for row in content["rows"]]
+    assert sum(gains) == pytest.approx(result.mncover)
+    assert [c["masked"]["adds"] for c in content["contexts"]] == [
+        c.masked.adds for c in result.contexts if c.masked
+    ]
+
+
+def test_the_report_lists_masks_layers_and_contexts_by_mncover(
+    material: Material, capsys: pytest.CaptureFixture[str]
+) -> None:
+    learn(material)
+    main(material.run("--masks", "masks.safetensors", "-q"))
+    assert main(["report", "--sort", "-mncover"]) == 0
+    shown = capsys.readouterr().out
+    result = Coverage.load("run.mncover").result()
+    best = max(result.contexts, key=lambda c: c.mncover or 0)
+    rows = [line for line in shown.splitlines() if line[:2] in ("a ", "b ", "c ")]
+    assert rows[0].startswith(best.name)
+    assert f"{(best.mncover or 0) * 100:.2f}" in rows[0]
+    assert "masked %" in shown
+    assert "most important words" in shown
+
+
+def test_fail_under_can_judge_mncover(
+    material: Material, capsys: pytest.CaptureFixture[str]
+) -> None:
+    learn(material)
+    main(material.run("--masks", "masks.safetensors", "-q"))
+    result = Coverage.load("run.mncover").result()
+    between = f"{(result.cover + (result.mncover or 0)) * 50}"
+    assert main(["report", "--fail-under", between]) == 0
+    assert main(["report", "--fail-under", between, "--metric", "mncover"]) == 2
+    assert "mnCover" in capsys.readouterr().err
+
+
+def test_mncover_without_masks_is_refused_before_any_work(
+    material: Material, capsys: pytest.CaptureFixture[str]
+) -> None:
+    message = error_of(capsys, *material.run("--metric", "mncover"))
+    assert "mnCover needs masks" in message
+    assert not Path("run.mncover").exists()
+    message = error_of(capsys, *material.run("--masks", "none.safetensors"))
+    assert "no such file of masks" in message
+
+
+def test_files_with_other_masks_or_none_are_not_combined(
+    material: Material, capsys: pytest.CaptureFixture[str]
+) -> None:
+    learn(material)
+    main(material.run("--masks", "masks.safetensors", "-q", "-o", "a.mncover"))
+    main(material.run("-q", "-o", "b.mncover"))
+    assert "differ in the masks" in error_of(
+        capsys, "combine", "a.mncover", "b.mncover", "-o", "ab.mncover"
+    )
+    assert main(["combine", "a.mncover", "a.mncover", "-o", "aa.mncover"]) == 0
+    assert "mnCover" in capsys.readouterr().out
+    assert datafile.read(Path("aa.mncover")).metrics == ("cover", "mncover")
+
+
+def test_masks_are_made_from_words_and_from_scores(
+    material: Material, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("words.txt").write_text("good\n\n bad \n")
+    assert main(["masks", str(material.model), "--words", "words.txt", "-q"]) == 0
+    masks = Masks.load("masks.safetensors")
+    assert {masks.words[i] for i in masks.keep_words.nonzero()[0]} == {"good", "bad", *tiny.SPECIAL}
+    Path("scores.json").write_text('{"good": 0.9, "bad": 0.1}')
+    options = ["masks", str(material.model), "--scores", "scores.json", "-q", "-o", "s.safetensors"]
+    assert main(options) == 0
+    masks = Masks.load("s.safetensors")
+    assert {masks.words[i] for i in masks.keep_words.nonzero()[0]} == {"good", *tiny.SPECIAL}
+    for content, message in (("[1]", "one object"), ("{", "not JSON"), ('{"a": true}', "number")):
+        Path("scores.json").write_text(content)
+        assert message in error_of(capsys, *options)
+
+
+def test_a_sweep_writes_masks_a_table_and_a_curve(
+    material: Material, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("matplotlib")
+    options = ["--sweep", "sparse_pairs=0.001,10", "--plot", "curve.png", "--test"]
+    assert learn(material, *options, str(material.train)) == 0
+    rows = list(csv.DictReader(Path("masks.csv").read_text().splitlines()))
+    assert [row["sparse_pairs"] for row in rows] == ["0.001", "10.0"]
+    for row in rows:
+        assert 0 <= float(row["low"]) <= float(row["fidelity"]) <= float(row["high"]) <= 1
+    assert Path("curve.png").read_bytes().startswith(b"\x89PNG")
+    masks = Masks.load("masks-sparse_pairs-10.0.safetensors")
+    assert masks.facts["settings"]["sparse_pairs"] == 10
+    assert "curve.gif: a plot must end" in error_of(
+        capsys, "masks", str(material.model), "--train", str(material.train), *LEARN,
+        "--sweep", "epochs=1", "--plot", "curve.gif",
+    )  # fmt: skip
+
+
+def test_fidelity_on_a_test_file_is_printed(
+    material: Material, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = [option for option in LEARN if option != "-q"]
+    command = ["masks", str(material.model), "--train", str(material.train), *options]
+    assert main([*command, "--test", str(material.suite), "--unseen", "drop"]) == 0
+    shown = capsys.readouterr().out
+    assert "Fidelity on" in shown
+    assert "does not count" in shown
+
+
+def test_table_five_is_reproduced_as_text_csv_and_json(
+    material: Material, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row = f"sst2={material.model},{material.train},{material.suite}"
+    command = ["reproduce", "table5", "--row", row, "--row", row, "-o", "out"]
+    assert main([*command, "--set", "epochs=1", "--set", "max_length=20"]) == 0
+    shown = capsys.readouterr().out
+    content = json.loads(Path("out/table5.json").read_text())
+    assert [r["paper_fidelity"] for r in content["rows"]] == [99.31, 99.31]
+    assert content["settings"]["epochs"] == 1
+    first = content["rows"][0]
+    assert first["low"] <= first["fidelity"] <= first["high"]
+    assert f"{first['fidelity'] * 100:.2f}" in shown
+    assert len(Path("out/table5.csv").read_text().splitlines()) == 3
+    assert "99.31" in Path("out/table5.txt").read_text()
+    assert len(list(Path("out").glob("*.safetensors"))) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ((), "give a MODEL"),
+        (("MODEL",), "--train FILE"),
+        (("MODEL", "--train", "TRAIN", "--plot", "x.png"), "--plot draws the curve of a --sweep"),
+        (("MODEL", "--train", "TRAIN", "--set", "epoch=1"), "no setting 'epoch'"),
+        (("MODEL", "--train", "TRAIN", "--sweep", "epochs"), "a sweep is NAME=V1,V2"),
+        (("MODEL", "--train", "TRAIN", "--unseen", "maybe"), "`unseen` must be"),
+        (("MODEL", "--train", "nowhere.txt"), "nowhere.txt"),
+    ],
+)
+def test_a_wrong_command_is_refused_in_one_line(
+    material: Material,
+    capsys: pytest.CaptureFixture[str],
+    options: tuple[str, ...],
+    message: str,
+) -> None:
+    names = {"MODEL": str(material.model), "TRAIN": str(material.train)}
+    assert message in error_of(capsys, "masks", *(names.get(o, o) for o in options))
+
+
+def test_interrupted_learning_says_how_to_go_on(
+    material: Material, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mncover.learning import Learner
+
+    step = Learner.step
+
+    def interrupted(self: Learner, rows: list[int], number: int, pace: float) -> None:
+        if number == 5:
+            raise KeyboardInterrupt
+        step(self, rows, number, pace)
+
+    monkeypatch.setattr(Learner, "step", interrupted)
+    command = ["masks", str(material.model), "--train", str(material.train), *LEARN[:-1]]
+    assert main(command) == 130
+    assert "run the same command to go on" in capsys.readouterr().err
+    assert Path("masks.safetensors.partial").exists()
+    monkeypatch.setattr(Learner, "step", step)
+    assert main(command) == 0
+    assert "Going on with" in capsys.readouterr().err
+    assert not Path("masks.safetensors.partial").exists()
