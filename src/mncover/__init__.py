@@ -1,27 +1,39 @@
 """mncover: coverage.py for transformers.
 
-The names below are the supported interface. `Coverage` is imported on first use, because it
-brings torch along and the commands that only read data files must start without it.
+The names below are the supported interface. `Coverage` and `Masks` are imported on first use,
+because they bring heavy packages along and the commands that only read data files must start
+without those.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from mncover.errors import MnCoverError as MnCoverError
+from mncover.learning_settings import LearningSettings as LearningSettings
 from mncover.results import Result as Result
 from mncover.settings import Settings as Settings
 from mncover.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from mncover.coverage import Coverage as Coverage
+    from mncover.masks import Masks as Masks
 
-__all__ = ["Coverage", "MnCoverError", "Result", "Settings", "__version__"]
+__all__ = [
+    "Coverage",
+    "LearningSettings",
+    "Masks",
+    "MnCoverError",
+    "Result",
+    "Settings",
+    "__version__",
+]
+
+_LATE = {"Coverage": "mncover.coverage", "Masks": "mncover.masks"}
 
 
 def __getattr__(name: str) -> Any:
-    if name == "Coverage":
-        from mncover.coverage import Coverage
-
-        return Coverage
+    if name in _LATE:
+        return getattr(import_module(_LATE[name]), name)
     raise AttributeError(f"module 'mncover' has no attribute {name!r}")

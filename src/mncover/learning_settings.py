@@ -74,6 +74,10 @@ class LearningSettings:
             else:
                 _check_number(field.name, value, types[field.name] is float)
 
+    def steps_over(self, n: int) -> int:
+        """Return how many texts learning from `n` texts goes through, at most."""
+        return min(n, self.texts or n) * self.epochs
+
     @classmethod
     def paper(cls) -> LearningSettings:
         """Return the paper's settings: one small rate, all weights 0.001, every text and pair."""

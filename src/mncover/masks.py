@@ -22,7 +22,7 @@ from safetensors.numpy import save_file
 
 from mncover.errors import MaskError
 from mncover.files import replacing
-from mncover.learning_settings import Normalisation
+from mncover.learning_settings import LearningSettings, Normalisation
 from mncover.masksummary import MaskSummary, Scored
 from mncover.pairs import Keys
 
@@ -69,6 +69,34 @@ class Masks:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
                 raise MaskError(f"`{name}` must be a number from 0 to 1, got {value!r}.")
+
+    @classmethod
+    def learn(
+        cls,
+        model: Any,
+        texts: Iterable[Any],
+        tokenizer: Any = None,
+        settings: LearningSettings | None = None,
+        *,
+        device: str | None = None,
+        dtype: str = "auto",
+        progress: bool | None = None,
+    ) -> Masks:
+        """Learn which words and pairs a classifier's predictions on texts need.
+
+        `model` and `tokenizer` are as for `Coverage`; the model is left as it was found. The
+        texts are normally the training set, of which the settings take a sample.
+        """
+        # Late, because learning needs torch, and masks are read without it.
+        from mncover.learning import learn_masks
+        from mncover.loading import load_subject
+        from mncover.progress import bar
+        from mncover.texts import check_texts
+
+        chosen, checked = settings or LearningSettings(), check_texts(texts)
+        subject = load_subject(model, tokenizer, device, dtype)
+        with bar("Learning", chosen.steps_over(len(checked)), progress) as advance:
+            return learn_masks(subject, checked, chosen, advance)
 
     @classmethod
     def from_words(cls, tokenizer: Any, words: Iterable[str]) -> Masks:

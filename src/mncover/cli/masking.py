@@ -114,9 +114,10 @@ def _learnt(job: MaskJob, subject: Subject) -> Masks:
     say = partial(Console(stderr=True, quiet=job.quiet).print, markup=False, soft_wrap=True)
     if partial_file.exists():
         say(f"Going on with {partial_file}, if it belongs to the same learning.")
-    count = min(len(texts), job.settings.texts or len(texts)) * job.settings.epochs
     try:
-        with bar("Learning", count, False if job.quiet else None) as advance:
+        with bar(
+            "Learning", job.settings.steps_over(len(texts)), False if job.quiet else None
+        ) as advance:
             return learn_masks(subject, texts, job.settings, advance, partial_file)
     except KeyboardInterrupt:
         if partial_file.exists():

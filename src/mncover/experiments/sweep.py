@@ -66,7 +66,7 @@ def run_sweep(
     points = []
     for value in values:
         chosen = replace(settings, **{name: value})
-        count = min(len(train), chosen.texts or len(train)) * chosen.epochs
+        count = chosen.steps_over(len(train))
         with bar(f"{name} = {value}", count, False if console.quiet else None) as advance:
             masks = learn_masks(subject, train, chosen, advance)
         masks.save(output.with_name(f"{output.stem}-{name}-{value}{output.suffix}"))

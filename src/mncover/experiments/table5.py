@@ -111,11 +111,12 @@ def _fill(
 ) -> Row:
     train, test = read_texts(asked.train).texts, read_texts(asked.test).texts
     subject = load_subject(asked.model, device=device)
-    count = min(len(train), settings.texts or len(train)) * settings.epochs
     name = Path(asked.model).name
     file = output / f"masks-{number + 1}-{asked.task}-{name}.safetensors"
     partial = file.with_name(file.name + ".partial")
-    with bar(f"{asked.task}, {name}", count, False if quiet else None) as advance:
+    with bar(
+        f"{asked.task}, {name}", settings.steps_over(len(train)), False if quiet else None
+    ) as advance:
         masks = learn_masks(subject, train, settings, advance, partial)
     masks.save(file)
     fidelity, summary = fidelity_on(subject, masks, test, settings.max_length), masks.summary()
