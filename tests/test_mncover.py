@@ -259,6 +259,20 @@ def test_a_data_file_gives_mncover_back(tmp_path: Path) -> None:
     assert contexts[0].masked.adds == contexts[0].mncover
 
 
+def test_a_loaded_file_goes_on_with_its_own_masks_and_no_others(tmp_path: Path) -> None:
+    fresh().update(POOL[:5]).save(tmp_path / "x.mncover")
+    model, tokenizer = tiny.make("bert")
+    path, masks = tmp_path / "x.mncover", ENGINES[32].masks
+    again = Coverage.load(path, model, tokenizer, masks=masks).calibrate(TRAIN, cache=False)
+    whole = fresh().update(POOL[:9])
+    np.testing.assert_array_equal(
+        again.update(POOL[5:9]).data.total("mncover"), whole.data.total("mncover")
+    )
+    for other in (None, random_masks(tokenizer, 99)):
+        with pytest.raises(MismatchError, match="with masks, but not with these"):
+            Coverage.load(path, model, tokenizer, masks=other)
+
+
 def test_other_masks_are_not_united() -> None:
     other = masked_engine(seed=7)
     with pytest.raises(MismatchError, match="differ in the masks"):

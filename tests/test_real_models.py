@@ -12,6 +12,11 @@ import pytest
 import torch
 
 from mncover.coverage import Coverage
+from mncover.fidelity import fidelity_on
+from mncover.fingerprints import fingerprint_model
+from mncover.learning_settings import LearningSettings
+from mncover.loading import load_subject
+from mncover.masks import Masks
 from tests.folders import assemble
 from tests.slow import states
 
@@ -84,3 +89,22 @@ def test_sites_of_a_real_model_are_hugging_faces_own(model: Path, shared: Path) 
         torch.testing.assert_close(seen["hidden", layer], values, rtol=0, atol=1e-5)
     for layer, values in enumerate(attention, start=1):
         torch.testing.assert_close(seen["attention", layer], values, rtol=0, atol=1e-5)
+
+
+def test_masks_of_a_real_model_are_faithful_and_leave_it_alone(model: Path, shared: Path) -> None:
+    train, texts, _ = texts_for(model, shared)
+    subject = load_subject(str(model))
+    before = fingerprint_model(subject.model)
+    settings = LearningSettings(epochs=2, held_out=10, words_kept=0.9, min_count=1)
+    masks = Masks.learn(subject.model, train, subject.tokenizer, settings, progress=False)
+    assert fingerprint_model(subject.model) == before
+    assert len(masks.pair_keys) > 1000
+    assert fidelity_on(subject, masks, texts[:60]) > 0.85
+    cov = Coverage(subject.model, subject.tokenizer, masks=masks).calibrate(train, cache=False)
+    result = cov.update(texts[:60]).result()
+    assert result.mncover is not None
+    assert 0 < result.mncover < result.cover
+    everything = masks.with_thresholds(words=0.0, pairs=0.0)
+    cov = Coverage(subject.model, subject.tokenizer, masks=everything)
+    result = cov.calibrate(train, cache=False).update(texts[:60]).result()
+    assert result.mncover == result.cover

@@ -352,6 +352,13 @@ def test_no_hook_survives_an_exception() -> None:
     assert not any(m._forward_hooks for m in subject.model.modules())
 
 
+def test_masks_are_learnt_where_no_pair_is_frequent_enough() -> None:
+    masks = learn_masks(subject_of(), tiny.texts(30, 1), replace(QUICK, min_count=10**6))
+    assert len(masks.pair_keys) == 0
+    assert masks.summary().pairs == 0
+    assert fidelity_on(subject_of(), masks, tiny.texts(10, 2), 20) >= 0
+
+
 def test_what_cannot_be_learnt_is_refused() -> None:
     with pytest.raises(MaskError, match="has no classes"):
         learn_masks(subject_of("gpt2"), tiny.texts(5), QUICK)

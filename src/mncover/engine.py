@@ -109,6 +109,10 @@ class Engine:
                 raise MismatchError(
                     f"the data was measured with another {what} ({theirs[:12]}, not {mine[:12]})."
                 )
+        given = None if self.masks is None else self.masks.fingerprint
+        if given != (None if identity.masks is None else identity.masks.fingerprint):
+            had = "without masks" if identity.masks is None else "with masks, but not with these"
+            raise MismatchError(f"the data was measured {had}: give the same `masks`.")
 
     def calibrate(self, texts: Sequence[Text], cache: bool) -> Ranges:
         """Return the ranges over texts, from the cache if they are there."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -56,11 +56,13 @@ def learn_masks(
     settings: LearningSettings | None = None,
     advance: Advance = lambda n: None,
     checkpoint: Path | None = None,
+    say: Callable[[str], None] = lambda line: None,
 ) -> Masks:
     """Learn which words and pairs a classifier's predictions on the texts need.
 
     The model is left as it was found. `advance` is told how many texts each step had. With a
-    `checkpoint` path, interrupted learning goes on from there, and gives the same masks.
+    `checkpoint` path, interrupted learning goes on from there, and gives the same masks; `say`
+    is told so.
     """
     chosen = settings or LearningSettings()
     require_classifier(subject)
@@ -68,7 +70,7 @@ def learn_masks(
     with frozen(subject):
         learner = Learner(subject, _sample(subject, texts, chosen), chosen)
         saved = None if checkpoint is None else Checkpoint(checkpoint, _key(subject, texts, chosen))
-        learner.fit(advance, saved)
+        learner.fit(advance, saved, say)
         facts = {
             "model": subject.name,
             "texts": len(learner.train),
@@ -166,11 +168,16 @@ class Learner:
         )
         return layer
 
-    def fit(self, advance: Advance, checkpoint: Checkpoint | None = None) -> None:
+    def fit(
+        self,
+        advance: Advance,
+        checkpoint: Checkpoint | None = None,
+        say: Callable[[str], None] = lambda line: None,
+    ) -> None:
         """Train until the epochs are over or held-out fidelity no longer rises."""
         steps = self._steps()
         interval = max(1, len(steps) // (self.settings.epochs * LOOKS_PER_EPOCH))
-        progress = self._resumed(checkpoint)
+        progress = self._resumed(checkpoint, say)
         advance(sum(len(rows) for rows in steps[: progress.step]))
         while progress.step < len(steps) and progress.stale < self.settings.patience:
             rows = steps[progress.step]
@@ -193,9 +200,15 @@ class Learner:
         if fidelity > progress.best:
             progress.best, progress.stale, progress.kept = fidelity, 0, state_of(self.layer)
 
-    def _resumed(self, checkpoint: Checkpoint | None) -> Progress:
-        saved = None if checkpoint is None else checkpoint.load(self.layer, self.optimizer)
-        return saved or Progress()
+    def _resumed(self, checkpoint: Checkpoint | None, say: Callable[[str], None]) -> Progress:
+        if checkpoint is None or not checkpoint.path.exists():
+            return Progress()
+        saved = checkpoint.load(self.layer, self.optimizer)
+        if saved is None:
+            say(f"{checkpoint.path} belongs to other learning: starting afresh.")
+            return Progress()
+        say(f"Going on with {checkpoint.path}: {saved.step:,} steps are done.")
+        return saved
 
     def _steps(self) -> list[list[int]]:
         """Return the texts of each step: batches of equal length, in a random order."""

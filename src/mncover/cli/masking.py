@@ -112,13 +112,11 @@ def _learnt(job: MaskJob, subject: Subject) -> Masks:
     texts = _train(job)
     partial_file = job.output.with_name(job.output.name + PARTIAL_SUFFIX)
     say = partial(Console(stderr=True, quiet=job.quiet).print, markup=False, soft_wrap=True)
-    if partial_file.exists():
-        say(f"Going on with {partial_file}, if it belongs to the same learning.")
     try:
         with bar(
             "Learning", job.settings.steps_over(len(texts)), False if job.quiet else None
         ) as advance:
-            return learn_masks(subject, texts, job.settings, advance, partial_file)
+            return learn_masks(subject, texts, job.settings, advance, partial_file, say)
     except KeyboardInterrupt:
         if partial_file.exists():
             say(f"What is learnt lies in {partial_file}: run the same command to go on.")
