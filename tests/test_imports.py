@@ -17,7 +17,9 @@ READING = [
     *("labels", "maps", "progress", "results", "rows", "settings", "sites", "table", "texts"),
     *("intervals", "learning_settings", "masksummary", "metrics", "pairs", "report/maskreport"),
     *("cli/__init__", "cli/commands", "cli/options", "report/__init__", "report/jsonreport"),
-    *("report/textreport", "suites/__init__", "suites/textfile", "version"),
+    *("report/textreport", "report/suitereport", "suites/__init__", "suites/checklist"),
+    *("suites/expectations", "suites/files", "suites/jsonl", "suites/model", "suites/safepickle"),
+    *("suites/textfile", "version"),
 ]
 HEAVY = {"torch", "transformers", "numba", "safetensors"}
 

@@ -19,8 +19,10 @@ from mncover.learning_settings import chosen_settings
 from mncover.metrics import COVER, NAMES, check_metric
 from mncover.report.jsonreport import rows_to_json, to_json
 from mncover.report.maskreport import describe_masks
+from mncover.report.suitereport import describe_suite, suite_table
 from mncover.report.textreport import print_report, sorted_contexts
 from mncover.results import Result, below, display_percent, summarize
+from mncover.suites.files import load_suite, save_suite
 from mncover.version import __version__
 
 app = typer.Typer(
@@ -179,7 +181,7 @@ def masks(
     text: o.TextField = None,
     pair: o.PairField = None,
     texts: Annotated[
-        int | None, typer.Option(help="Learn from a sample of so many training texts. [40000]")
+        int | None, typer.Option(help="Learn from a sample of so many training texts. [60000]")
     ] = None,
     words_kept: Annotated[
         float | None, typer.Option(help="Share of the words to keep, about. [0.745]")
@@ -280,6 +282,34 @@ def demo(
     from mncover.demo.demo import run_demo
 
     return run_demo(folder, Console())
+
+
+suite_app = typer.Typer(help="Look at suites of tests, and convert them.", no_args_is_help=True)
+app.add_typer(suite_app, name="suite")
+
+
+@suite_app.command("convert")
+def suite_convert(
+    suite: o.TestSuite,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The JSON Lines file to write (also .gz).")
+    ],
+    quiet: o.Quiet = False,
+) -> int:
+    """Write a suite, such as a CheckList pickle, in mncover's own format."""
+    found = load_suite(suite)
+    save_suite(found, output)
+    if not quiet:
+        print(f"{output}: {describe_suite(found)}.")
+    return 0
+
+
+@suite_app.command("show")
+def suite_show(suite: o.TestSuite) -> int:
+    """List the tests of a suite: type, capability, cases, texts, expectation."""
+    found = load_suite(suite)
+    Console().print(suite_table(found))
+    return 0
 
 
 debug = typer.Typer(help="Show what a bug report needs.", no_args_is_help=True)

@@ -19,6 +19,12 @@ Suite = Annotated[
         help="Texts to run: .jsonl, .csv, .tsv, .txt (also with .gz) or .parquet.",
     ),
 ]
+TestSuite = Annotated[
+    Path,
+    typer.Argument(
+        metavar="SUITE", help="A suite of tests: .jsonl (also .gz), or CheckList's .pkl or .tar.gz."
+    ),
+]
 Train = Annotated[
     Path | None,
     typer.Option(help="Texts that set the range of each neuron, normally the training set."),

@@ -1,0 +1,58 @@
+"""What a suite holds, for people to read."""
+
+from __future__ import annotations
+
+from rich.table import Table
+from rich.text import Text
+
+from mncover.suites.expectations import Expectation
+from mncover.suites.model import Suite
+
+
+def describe_suite(suite: Suite) -> str:
+    """Return a suite's size in a few words."""
+    return f"{len(suite.tests):,} tests, {suite.cases:,} cases, {suite.texts:,} texts"
+
+
+def suite_table(suite: Suite) -> Table:
+    """Return a row for each test."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("Test", overflow="fold", min_width=12)
+    for name in ("Type", "Capability"):
+        table.add_column(name, no_wrap=True)
+    for name in ("Cases", "Texts"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("Expects", overflow="fold")
+    for test in suite.tests:
+        table.add_row(
+            Text(test.name),  # Text: brackets in a name are no markup
+            test.kind,
+            Text(test.capability),
+            f"{len(test.cases):,}",
+            f"{test.texts:,}",
+            Text(describe_expectation(test.expectation, suite.labels)),
+        )
+    table.add_section()
+    table.add_row("Total", "", "", f"{suite.cases:,}", f"{suite.texts:,}", "", style="bold")
+    return table
+
+
+def describe_expectation(expectation: Expectation, labels: tuple[str, ...]) -> str:
+    """Return an expectation in a few words, with the names of the classes."""
+
+    def names(classes: tuple[int | str, ...]) -> str:
+        known = range(len(labels))
+        return " or ".join(labels[c] if c in known else str(c) for c in classes)  # type: ignore[index]
+
+    words: list[str] = [expectation.expect]
+    if expectation.direction is not None:
+        words.append(expectation.direction)
+    if expectation.labels:
+        words.append(names(expectation.labels))
+    if expectation.compares and expectation.expect != "implication":
+        words.append(f"(tolerance {expectation.tolerance:g})")
+    if expectation.only_if:
+        words.append(f"if {names(expectation.only_if)} before")
+    if expectation.only_if_not:
+        words.append(f"unless {names(expectation.only_if_not)} before")
+    return " ".join(words)

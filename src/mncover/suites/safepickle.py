@@ -1,0 +1,231 @@
+"""Read the pickle of a CheckList suite without executing anything in it.
+
+A pickle is a program that may name any function and call it. Here it may name only what is
+listed below, and every name stands for something inert: functions and code become marks, arrays
+become tuples of plain values, objects become bags of attributes. Whatever else it names is
+refused, and nothing is imported. No torch here.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+
+from mncover.errors import TextError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class Mark:
+    """Stands for a function, a type or a cell that is not made. Calling it is an error."""
+
+    __slots__ = ()
+
+    def __setstate__(self, state: object) -> None:
+        """Take a state and forget it."""
+
+
+MARK = Mark()
+
+
+class Bag:
+    """Stands for an object: what its pickle says of it lies in `values`."""
+
+    __slots__ = ("values",)
+
+    values: dict[str, Any]
+
+    def __new__(cls) -> Self:
+        """Make it empty: a pickle makes objects without calling `__init__`."""
+        made = super().__new__(cls)
+        made.values = {}
+        return made
+
+    def __setstate__(self, state: object) -> None:
+        """Keep a state that is a dictionary of names."""
+        if not isinstance(state, dict) or not all(isinstance(name, str) for name in state):
+            raise Refused("an object with a state that is no dictionary")
+        self.values = dict(state)
+
+
+class SuiteBag(Bag):
+    """Stands for `checklist.test_suite.TestSuite`."""
+
+
+class MFT(Bag):
+    """Stands for a minimum functionality test."""
+
+
+class INV(Bag):
+    """Stands for an invariance test."""
+
+
+class DIR(Bag):
+    """Stands for a directional test."""
+
+
+class _Function:
+    """A function that a pickle may call, and that it cannot change."""
+
+    __slots__ = ("call",)
+
+    def __init__(self, call: Callable[..., Any]) -> None:
+        self.call = call
+
+    def __call__(self, *arguments: object, **options: object) -> Any:
+        return self.call(*arguments, **options)
+
+    def __setstate__(self, state: object) -> None:
+        """Refuse: a function has no state."""
+        raise Refused("a state for a function")
+
+
+class Refused(Exception):
+    """The pickle asks for something that is not allowed."""
+
+
+@dataclass(slots=True)
+class _Module:
+    """Stands for a module that is not imported."""
+
+    name: str
+
+
+class _Dtype:
+    """Stands for a NumPy type: `U5`, `i8` and the like."""
+
+    __slots__ = ("code",)
+
+    def __init__(self, code: str = "", *rest: object) -> None:
+        if not isinstance(code, str) or code[:1] not in "UiufbO":
+            raise Refused(f"an array of type {code!r}")
+        self.code = code
+
+    def __setstate__(self, state: object) -> None:
+        """Take the details of a type; of these only the byte order would matter."""
+        if not isinstance(state, tuple) or len(state) < 2 or state[1] not in ("<", "|", "="):
+            raise Refused("an array of foreign byte order")
+
+
+class _Array:
+    """Stands for a NumPy array; `values` is a flat tuple of plain values."""
+
+    __slots__ = ("values",)
+
+    def __init__(self) -> None:
+        self.values: tuple[Any, ...] = ()
+
+    def __setstate__(self, state: object) -> None:
+        """Take shape, type and content."""
+        if not isinstance(state, tuple) or len(state) != 5 or not isinstance(state[2], _Dtype):
+            raise Refused("an array of unknown make")
+        _, _, kind, _, content = state
+        self.values = tuple(content) if kind.code == "O" else _decoded(kind, content)
+
+
+def _decoded(kind: _Dtype, content: object) -> tuple[Any, ...]:
+    """Return the plain values of an array's bytes."""
+    if not isinstance(content, bytes) or kind.code == "O":
+        raise Refused("an array whose content is no bytes")
+    try:
+        return tuple(np.frombuffer(content, dtype=np.dtype("<" + kind.code)).tolist())
+    except (TypeError, ValueError) as error:
+        raise Refused(f"an array that cannot be read ({error})") from None
+
+
+def _scalar(kind: object, content: object = b"") -> Any:
+    if not isinstance(kind, _Dtype):
+        raise Refused("a number of unknown type")
+    values = _decoded(kind, content)
+    if len(values) != 1:
+        raise Refused("a number that is several")
+    return values[0]
+
+
+def _reconstruct(*arguments: object) -> _Array:
+    return _Array()
+
+
+def _inert(*arguments: object, **options: object) -> Mark:
+    return MARK
+
+
+def _load_type(name: object = None) -> _Function | Mark:
+    """Return the maker of code, which a pickle calls and which makes a mark; else a mark."""
+    return _INERT if name == "CodeType" else MARK
+
+
+def _import_module(name: object = None, *rest: object) -> _Module:
+    return _Module(str(name))
+
+
+_NUMPY = ("numpy.core._multiarray_umath", "numpy.core.multiarray", "numpy._core.multiarray")
+_OF_NUMPY = {"scalar": _Function(_scalar), "_reconstruct": _Function(_reconstruct)}
+_INERT = _Function(_inert)
+
+
+def _get_attr(owner: object = None, name: object = None) -> Any:
+    """Return the two functions that arrays are made with; anything else is a mark."""
+    if isinstance(owner, _Module) and owner.name in _NUMPY and isinstance(name, str):
+        return _OF_NUMPY.get(name, MARK)
+    return MARK
+
+
+def _dictionary(*arguments: object) -> dict[Any, Any]:
+    return {}
+
+
+# What a pickle may name. Functions of CheckList are marks, whatever they are called.
+_ALLOWED: dict[tuple[str, str], Any] = {
+    ("checklist.test_suite", "TestSuite"): SuiteBag,
+    ("checklist.test_types", "MFT"): MFT,
+    ("checklist.test_types", "INV"): INV,
+    ("checklist.test_types", "DIR"): DIR,
+    ("checklist.expect", "Expect"): MARK,
+    ("checklist.expect", "iter_with_optional"): MARK,
+    ("collections", "OrderedDict"): _Function(_dictionary),
+    ("collections", "defaultdict"): _Function(_dictionary),
+    ("dill._dill", "_create_function"): _INERT,
+    ("dill._dill", "_create_cell"): _INERT,
+    ("dill._dill", "_load_type"): _Function(_load_type),
+    ("dill._dill", "_import_module"): _Function(_import_module),
+    ("dill._dill", "_get_attr"): _Function(_get_attr),
+    ("numpy", "ndarray"): MARK,
+    ("numpy", "dtype"): _Dtype,
+}
+
+
+class _Reader(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        found = _ALLOWED.get((module, name))
+        if found is None:
+            raise Refused(f"{module}.{name}")
+        return found
+
+    def persistent_load(self, pid: object) -> Any:
+        raise Refused("an object that lies elsewhere")
+
+
+def load_inert(file: BinaryIO, name: str) -> SuiteBag:
+    """Return what a pickled suite says, made of plain values, bags and marks.
+
+    Raises `TextError`, naming the file, if it asks for anything that is not known to be harmless,
+    or is damaged.
+    """
+    try:
+        found = _Reader(file).load()
+    except Refused as error:
+        raise TextError(f"{name}: refused, because the pickle names {error}.") from None
+    except RecursionError:
+        raise TextError(f"{name}: refused, because the pickle is nested too deeply.") from None
+    except Exception as error:  # damaged bytes make the unpickler raise almost anything
+        why = str(error).splitlines()[0][:80] if str(error) else type(error).__name__
+        raise TextError(f"{name}: not a CheckList suite, or damaged ({why}).") from None
+    if not isinstance(found, SuiteBag):
+        raise TextError(f"{name}: the pickle holds no CheckList suite.")
+    return found
