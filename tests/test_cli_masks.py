@@ -69,7 +69,7 @@ def test_the_report_lists_masks_layers_and_contexts_by_mncover(
     rows = [line for line in shown.splitlines() if line[:2] in ("a ", "b ", "c ")]
     assert rows[0].startswith(best.name)
     assert f"{(best.mncover or 0) * 100:.2f}" in rows[0]
-    assert "masked %" in shown
+    assert "masked" in shown
     assert "most important words" in shown
 
 
@@ -93,6 +93,33 @@ def test_mncover_without_masks_is_refused_before_any_work(
     assert not Path("run.mncover").exists()
     message = error_of(capsys, *material.run("--masks", "none.safetensors"))
     assert "no such file of masks" in message
+
+
+def test_a_report_by_mncover_of_a_file_without_masks_is_refused_before_anything_is_printed(
+    material: Material, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(material.run("-q"))
+    for command in ("report", "json"):
+        assert "mnCover needs masks" in error_of(capsys, command, "--metric", "mncover")
+        assert main([command, "--metric", "mncover"]) == 1
+        assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("columns", ["80", "100"])
+def test_a_report_with_masks_fits_the_screen(
+    material: Material,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    columns: str,
+) -> None:
+    learn(material)
+    main(material.run("--masks", "masks.safetensors", "-q"))
+    monkeypatch.setenv("COLUMNS", columns)
+    assert main(["report"]) == 0
+    shown = capsys.readouterr().out
+    for heading in ("mnCover", "Only %", "Redundant", "Wrong", "Layer", "masked"):
+        assert heading in shown
+    assert "…" not in shown.split("Masks keep")[0]
 
 
 def test_files_with_other_masks_or_none_are_not_combined(
@@ -183,6 +210,11 @@ def test_table_five_is_reproduced_as_text_csv_and_json(
         (("MODEL", "--train", "TRAIN", "--set", "epoch=1"), "no setting 'epoch'"),
         (("MODEL", "--train", "TRAIN", "--sweep", "epochs"), "a sweep is NAME=V1,V2"),
         (("MODEL", "--train", "TRAIN", "--unseen", "maybe"), "`unseen` must be"),
+        (
+            ("MODEL", "--words", "TRAIN", "--unseen", "keep"),
+            "--unseen is for masks",
+        ),
+        (("MODEL", "--words", "TRAIN", "--sweep", "epochs=1"), "--sweep learns masks"),
         (("MODEL", "--train", "nowhere.txt"), "nowhere.txt"),
     ],
 )

@@ -96,7 +96,12 @@ def test_saved_masks_come_back_whole(tmp_path: Path) -> None:
         else:
             assert getattr(again, name) == value
     assert again.fingerprint == masks.fingerprint
-    assert again.summary() == masks.summary()
+    assert again.summary().to_json() == masks.summary().to_json()
+
+
+def test_masks_that_are_cut_elsewhere_have_no_measured_fidelity() -> None:
+    assert masks_of().summary().fidelity == 0.5
+    assert masks_of().with_thresholds(words=0.9).summary().fidelity is None
 
 
 def test_masks_without_a_layer_or_pairs_come_back(tmp_path: Path) -> None:
@@ -135,6 +140,7 @@ BAD = {
     "scores of another type": (tensor("word_scores", np.zeros(V)), "'word_scores' has the wrong"),
     "pairs out of order": (tensor("pair_keys", None), "pairs are not in order"),
     "special tokens outside": (tensor("special", np.array([V])), "outside the vocabulary"),
+    "a matrix that is none": (tensor("message", np.zeros((2, 3), np.float32)), "'message'"),
     "scores that are no numbers": (
         tensor("word_scores", np.full(V, np.nan, np.float32)),
         "not from 0 to 1",

@@ -58,9 +58,13 @@ class Checkpoint:
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         except (OSError, SafetensorError, ValueError):
             return None
+        now = _group(tensors, "now.")
+        shapes = {name: value.shape for name, value in layer.state_dict().items()}
         if header.get("key") != json.loads(json.dumps(self.key)):
             return None
-        layer.load_state_dict(_group(tensors, "now."))
+        if {name: value.shape for name, value in now.items()} != shapes:
+            return None
+        layer.load_state_dict(now)
         optimizer.load_state_dict(
             {"state": _adam(tensors), "param_groups": optimizer.state_dict()["param_groups"]}
         )

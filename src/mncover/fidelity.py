@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mncover.batches import Encoding, batches_by_length
-from mncover.errors import TextError
+from mncover.errors import MaskError, TextError
 from mncover.fingerprints import fingerprint_tokenizer
 from mncover.lookup import MaskTable
 from mncover.masks import Masks
@@ -36,6 +36,8 @@ def fidelity_on(
     subject: Subject, masks: Masks, texts: Sequence[Text], max_length: int = 128
 ) -> float:
     """Return the fidelity of masks on texts: the share that keeps its prediction."""
+    if subject.n_labels < 2:
+        raise MaskError(f"{subject.name} has no classes, so there is no fidelity to measure.")
     masks.require_tokenizer(fingerprint_tokenizer(subject.tokenizer))
     encodings = [e for e in subject.encode(texts, max_length) if e.length]
     if not encodings:

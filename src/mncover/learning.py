@@ -18,10 +18,10 @@ from mncover.batches import Encoding, batches_by_length
 from mncover.checkpoint import Checkpoint, Progress, state_of
 from mncover.errors import MaskError, TextError
 from mncover.fidelity import agreement, predict
-from mncover.fingerprints import fingerprint_model
+from mncover.fingerprints import fingerprint_model, fingerprint_tokenizer
 from mncover.learning_settings import LearningSettings
 from mncover.lookup import PairTable
-from mncover.masks import Masks
+from mncover.masks import FIDELITY, Masks
 from mncover.measure import Advance
 from mncover.pairs import count_pairs
 from mncover.subject import Subject
@@ -75,7 +75,7 @@ def learn_masks(
             "model": subject.name,
             "texts": len(learner.train),
             "held out": len(learner.held),
-            "held-out fidelity": learner.held_out_fidelity(),
+            FIDELITY: learner.held_out_fidelity(),
             "settings": asdict(chosen),
         }
         if saved is not None:
@@ -119,6 +119,7 @@ def _key(subject: Subject, texts: Sequence[Text], settings: LearningSettings) ->
     """Return what must be the same for learning to go on where it stopped."""
     return {
         "model": fingerprint_model(subject.model),
+        "tokenizer": fingerprint_tokenizer(subject.tokenizer),
         "texts": fingerprint_texts(texts),
         "settings": asdict(settings),
         "device": subject.device.type,

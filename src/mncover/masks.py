@@ -30,6 +30,7 @@ from mncover.pairs import Keys
 # words go by their scores, and a pair counts if both of its words do.
 Unseen = Literal["keep", "drop", "words"]
 FORMAT_VERSION = 1
+FIDELITY = "held-out fidelity"  # the name among the facts
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,9 +140,14 @@ class Masks:
         pairs: float | None = None,
         unseen: Unseen | None = None,
     ) -> Masks:
-        """Return the masks cut elsewhere, or with another answer to unseen pairs."""
+        """Return the masks cut elsewhere, or with another answer to what training did not see.
+
+        The fidelity that was measured is that of the old ones, so it is left out.
+        """
+        facts = {name: value for name, value in self.facts.items() if name != FIDELITY}
         return replace(
             self,
+            facts=facts,
             word_threshold=self.word_threshold if words is None else words,
             pair_threshold=self.pair_threshold if pairs is None else pairs,
             unseen=self.unseen if unseen is None else unseen,
@@ -182,7 +188,7 @@ class Masks:
         names = [self.words[i] for i in numbers]
         words = _extremes(self.word_scores[numbers], self.word_counts[numbers], shown)
         pairs = _extremes(self.pair_scores, self.pair_counts, shown)
-        fidelity = self.facts.get("held-out fidelity")
+        fidelity = self.facts.get(FIDELITY)
         return MaskSummary(
             fingerprint=self.fingerprint,
             words=len(numbers),
@@ -190,7 +196,7 @@ class Masks:
             pairs=len(self.pair_keys),
             pairs_kept=int(self.keep_pairs.sum()),
             unseen=self.unseen,
-            fidelity=None if fidelity is None else float(fidelity),
+            fidelity=float(fidelity) if isinstance(fidelity, int | float) else None,
             top_words=tuple((names[i], float(self.word_scores[numbers[i]])) for i in words[0]),
             low_words=tuple((names[i], float(self.word_scores[numbers[i]])) for i in words[1]),
             top_pairs=tuple(self._pair(i) for i in pairs[0]),
@@ -283,7 +289,7 @@ def _from_file(metadata: dict[str, str], tensors: dict[str, NDArray[Any]]) -> Ma
         raise MaskError("written by a newer mncover; upgrade with: pip install -U mncover")
     words = tuple(str(word) for word in json.loads(tensors["words"].tobytes()))
     arrays = {name: tensors[name] for name in ("special", *_ARRAYS)}
-    _check(arrays, len(words))
+    _check({**arrays, **{n: t for n, t in tensors.items() if n == "message"}}, len(words))
     return Masks(
         tokenizer_fingerprint=str(header["tokenizer_fingerprint"]),
         words=words,
@@ -300,11 +306,15 @@ def _from_file(metadata: dict[str, str], tensors: dict[str, NDArray[Any]]) -> Ma
 def _check(arrays: dict[str, NDArray[Any]], n_words: int) -> None:
     """Refuse arrays that do not fit together; they may come from a stranger."""
     n_pairs = arrays["pair_keys"].shape
-    for name, array in arrays.items():
+    for name in ("special", *_ARRAYS):
+        array = arrays[name]
         kind = _ARRAYS.get(name, np.int64)
         shape = n_pairs if name.startswith("pair") else (n_words,)
         if array.dtype != kind or array.ndim != 1 or (name != "special" and array.shape != shape):
             raise MaskError(f"its array '{name}' has the wrong type or size.")
+    message = arrays.get("message", np.zeros((1, 1), np.float32))
+    if message.dtype != np.float32 or message.ndim != 2 or len(set(message.shape)) != 1:
+        raise MaskError("its array 'message' has the wrong type or size.")
     special, keys = arrays["special"], arrays["pair_keys"]
     if len(special) and (special.min() < 0 or special.max() >= n_words):
         raise MaskError("its special tokens point outside the vocabulary.")

@@ -21,5 +21,5 @@ def check_metric(metric: str, masked: bool) -> Metric:
     else:
         raise SettingsError(f"the metric must be {' or '.join(METRICS)}, got {metric!r}.")
     if known == MNCOVER and not masked:
-        raise SettingsError("mnCover needs masks, and none were given (--masks).")
+        raise SettingsError("mnCover needs masks, and there are none (`mncover run --masks`).")
     return known

@@ -19,9 +19,17 @@ from mncover.learning_settings import chosen_settings
 from mncover.metrics import COVER, NAMES, check_metric
 from mncover.report.jsonreport import rows_to_json, to_json
 from mncover.report.maskreport import describe_masks
-from mncover.report.suitereport import describe_suite, suite_table
+from mncover.report.suitereport import (
+    describe_suite,
+    outcome_table,
+    outcomes_to_json,
+    suite_table,
+)
 from mncover.report.textreport import print_report, sorted_contexts
 from mncover.results import Result, below, display_percent, summarize
+from mncover.suites.answers import in_suite_classes, known_way
+from mncover.suites.exchange import CERTAIN, FORMATS, export_texts, index_path, read_predictions
+from mncover.suites.failures import judge_suite
 from mncover.suites.files import load_suite, save_suite
 from mncover.version import __version__
 
@@ -131,6 +139,7 @@ def json(
     )
     data = _read(config)
     result = _summary(data, config)
+    check_metric(config.metric, result.masked is not None)
     content: dict[str, Any] = to_json(result)
     if texts:
         content["rows"] = rows_to_json(data)
@@ -171,7 +180,9 @@ def masks(
     model: Annotated[
         str | None, typer.Argument(metavar="MODEL", help="A Hugging Face folder or hub name.")
     ] = None,
-    train: o.Train = None,
+    train: Annotated[
+        Path | None, typer.Option(help="Texts to learn from, normally the training set.")
+    ] = None,
     output: Annotated[
         Path, typer.Option("--output", "-o", help="The file of masks to write.")
     ] = Path("masks.safetensors"),
@@ -195,7 +206,9 @@ def masks(
     paper: Annotated[bool, typer.Option("--paper", help="The paper's own settings.")] = False,
     unseen: Annotated[
         str | None,
-        typer.Option(help="Do words and pairs not seen in training count: keep, drop. [keep]"),
+        typer.Option(
+            help="What training did not see: keep, drop, or by words' scores (words). [keep]"
+        ),
     ] = None,
     words: Annotated[
         Path | None,
@@ -210,7 +223,7 @@ def masks(
         typer.Option(metavar="NAME=V1,V2,…", help="Learn once for each value; write a curve."),
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option(help="Where the sweep's curve goes: .png or .svg.")
+        Path | None, typer.Option(help="Where the sweep's curve goes: .png, .svg or .pdf.")
     ] = None,
     show: Annotated[
         Path | None, typer.Option(help="Only show what this file of masks keeps.")
@@ -247,7 +260,9 @@ app.add_typer(reproduce, name="reproduce")
 def reproduce_table5(
     row: Annotated[
         list[str],
-        typer.Option(metavar="TASK=MODEL,TRAIN,TEST", help="A row: sst2 or qqp, and its files."),
+        typer.Option(
+            metavar="TASK=MODEL,TRAIN,TEST", help="A row: sst2, qqp or mrpc, and its files."
+        ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write to.")] = Path(
         "table5"
@@ -312,6 +327,51 @@ def suite_show(suite: o.TestSuite) -> int:
     return 0
 
 
+@suite_app.command("export")
+def suite_export(
+    suite: o.TestSuite,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The file of texts; its index goes beside it.")
+    ],
+    quiet: o.Quiet = False,
+) -> int:
+    """Write a suite's texts, one per line, for another program to predict."""
+    found = load_suite(suite)
+    export_texts(found, output)
+    if not quiet:
+        print(f"{output}: {found.texts:,} lines; which is which says {index_path(output)}.")
+    return 0
+
+
+@suite_app.command("judge")
+def suite_judge(
+    suite: o.TestSuite,
+    predictions: Annotated[
+        Path, typer.Argument(metavar="PREDICTIONS", help="One line for each text of the export.")
+    ],
+    kind: Annotated[
+        str, typer.Option("--format", help=f"What a line says: {', '.join(FORMATS)}.")
+    ] = "softmax",
+    classes: Annotated[
+        str,
+        typer.Option(help="How classes correspond: auto, numbers, or neutral-band (two to three)."),
+    ] = "auto",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> int:
+    """Tell which tests fail how often, from predictions made elsewhere."""
+    found = load_suite(suite)
+    answers = read_predictions(predictions, kind, found.texts)
+    numbers = [str(number) for number in range(answers.probabilities.shape[1])]
+    if kind not in CERTAIN:
+        answers = in_suite_classes(answers.probabilities, numbers, found.labels, known_way(classes))
+    outcomes = judge_suite(found, answers)
+    if as_json:
+        print(jsonlib.dumps(outcomes_to_json(outcomes), indent=1))
+    else:
+        Console().print(outcome_table(outcomes))
+    return 0
+
+
 debug = typer.Typer(help="Show what a bug report needs.", no_args_is_help=True)
 app.add_typer(debug, name="debug")
 
@@ -369,6 +429,7 @@ def _report(
     data_file: str | None = None,
 ) -> int:
     sorted_contexts(result, config.sort)  # refuses a wrong order even when quiet
+    check_metric(config.metric, result.masked is not None)
     if not quiet:
         print_report(result, Console(), config.sort, heads)
         if data_file is not None:

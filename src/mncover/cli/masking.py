@@ -45,8 +45,14 @@ class MaskJob:
     quiet: bool = False
 
     def __post_init__(self) -> None:
+        made = self.words is not None or self.scores is not None
         if self.unseen not in (None, *get_args(Unseen)):
-            raise SettingsError(f"`unseen` must be keep or drop, got {self.unseen!r}.")
+            known = ", ".join(get_args(Unseen))
+            raise SettingsError(f"`unseen` must be one of {known}, got {self.unseen!r}.")
+        if self.unseen is not None and (made or self.sweep is not None):
+            raise SettingsError("--unseen is for masks that are learnt, one at a time.")
+        if made and self.sweep is not None:
+            raise SettingsError("--sweep learns masks: give it without --words and --scores.")
         if self.plot is not None and self.sweep is None:
             raise SettingsError("--plot draws the curve of a --sweep: give that too.")
         ways = [way for way in (self.words, self.scores, self.config.train) if way is not None]

@@ -29,8 +29,8 @@ class Point:
     """One value of the setting: what is kept, and how faithfully, with its 95 % interval."""
 
     value: Any
-    words_kept: float
-    pairs_kept: float
+    kept_words: float
+    kept_pairs: float
     fidelity: float
     low: float
     high: float
@@ -62,14 +62,16 @@ def run_sweep(
     Fidelity is measured on `test`, or, without it, on the texts held out from learning.
     """
     if plot is not None:
-        require_plotting()
+        require_plotting(plot)
     points = []
     for value in values:
         chosen = replace(settings, **{name: value})
         count = chosen.steps_over(len(train))
+        file = output.with_name(f"{output.stem}-{name}-{value}{output.suffix}")
+        partial = file.with_name(f"{file.name}.partial")
         with bar(f"{name} = {value}", count, False if console.quiet else None) as advance:
-            masks = learn_masks(subject, train, chosen, advance)
-        masks.save(output.with_name(f"{output.stem}-{name}-{value}{output.suffix}"))
+            masks = learn_masks(subject, train, chosen, advance, partial)
+        masks.save(file)
         summary = masks.summary()
         n = len(test) or int(masks.facts["held out"])
         fidelity = (
@@ -103,7 +105,7 @@ def _table(points: Sequence[Point], name: str) -> Table:
     for column in (name, "words kept %", "pairs kept %", "fidelity %", "95 % interval"):
         table.add_column(column, justify="right", no_wrap=True)
     for point in points:
-        shares = (point.words_kept, point.pairs_kept, point.fidelity)
+        shares = (point.kept_words, point.kept_pairs, point.fidelity)
         interval = f"{display_percent(point.low)} to {display_percent(point.high)}"
         table.add_row(f"{point.value}", *(display_percent(share) for share in shares), interval)
     return table

@@ -10,6 +10,7 @@ import csv
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -109,15 +110,16 @@ def _fill(
     device: str | None,
     quiet: bool,
 ) -> Row:
+    say = partial(Console(stderr=True, quiet=quiet).print, markup=False, soft_wrap=True)
     train, test = read_texts(asked.train).texts, read_texts(asked.test).texts
     subject = load_subject(asked.model, device=device)
     name = Path(asked.model).name
     file = output / f"masks-{number + 1}-{asked.task}-{name}.safetensors"
-    partial = file.with_name(file.name + ".partial")
+    unfinished = file.with_name(file.name + ".partial")
     with bar(
         f"{asked.task}, {name}", settings.steps_over(len(train)), False if quiet else None
     ) as advance:
-        masks = learn_masks(subject, train, settings, advance, partial)
+        masks = learn_masks(subject, train, settings, advance, unfinished, say)
     masks.save(file)
     fidelity, summary = fidelity_on(subject, masks, test, settings.max_length), masks.summary()
     family = str(subject.model.config.model_type)

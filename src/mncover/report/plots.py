@@ -21,11 +21,11 @@ class TradeOffPoint(Protocol):
         """The setting's value."""
 
     @property
-    def words_kept(self) -> float:
+    def kept_words(self) -> float:
         """The share of words kept."""
 
     @property
-    def pairs_kept(self) -> float:
+    def kept_pairs(self) -> float:
         """The share of pairs kept."""
 
     @property
@@ -41,8 +41,10 @@ class TradeOffPoint(Protocol):
         """The upper end of its interval."""
 
 
-def require_plotting() -> Any:
-    """Return matplotlib, set to draw into files; say how to install it if it is missing."""
+def require_plotting(path: Path) -> Any:
+    """Return matplotlib, set to draw into files; refuse a kind of file that it cannot draw."""
+    if path.suffix not in KINDS:
+        raise SettingsError(f"{path}: a plot must end with {', '.join(KINDS)}.")
     try:
         import matplotlib
     except ImportError as error:
@@ -55,9 +57,7 @@ def require_plotting() -> Any:
 
 def trade_off(points: Sequence[TradeOffPoint], name: str, path: Path) -> None:
     """Draw fidelity against the share of words and of pairs kept, one point per value."""
-    if path.suffix not in KINDS:
-        raise SettingsError(f"{path}: a plot must end with {', '.join(KINDS)}.")
-    pyplot = require_plotting()
+    pyplot = require_plotting(path)
     figure, axes = pyplot.subplots(1, 2, figsize=(9, 3.8), sharey=True, layout="constrained")
     for axis, kind, color in zip(axes, ("words", "pairs"), (BLUE, ORANGE), strict=True):
         _curve(axis, points, kind, color)
@@ -69,13 +69,13 @@ def trade_off(points: Sequence[TradeOffPoint], name: str, path: Path) -> None:
 
 
 def _curve(axis: Any, points: Sequence[TradeOffPoint], kind: str, color: str) -> None:
-    kept = [100 * getattr(point, f"{kind}_kept") for point in points]
+    kept = [100 * getattr(point, f"kept_{kind}") for point in points]
     fidelity = [100 * point.fidelity for point in points]
     below = [100 * (point.fidelity - point.low) for point in points]
     above = [100 * (point.high - point.fidelity) for point in points]
     axis.errorbar(kept, fidelity, yerr=[below, above], fmt="o-", color=color, capsize=3)
     for x, y, point in zip(kept, fidelity, points, strict=True):
-        axis.annotate(f"{point.value:g}", (x, y), (5, 5), textcoords="offset points", fontsize=8)
+        axis.annotate(f"{point.value}", (x, y), (5, 5), textcoords="offset points", fontsize=8)
     axis.set_xlabel(f"{kind} kept, % of those seen in training")
     axis.grid(alpha=0.3)
     for side in ("top", "right"):

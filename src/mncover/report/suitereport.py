@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from rich.table import Table
 from rich.text import Text
 
+from mncover.results import display_percent
 from mncover.suites.expectations import Expectation
+from mncover.suites.failures import FAILS, Outcome
 from mncover.suites.model import Suite
 
 
@@ -56,3 +61,48 @@ def describe_expectation(expectation: Expectation, labels: tuple[str, ...]) -> s
     if expectation.only_if_not:
         words.append(f"unless {names(expectation.only_if_not)} before")
     return " ".join(words)
+
+
+def outcome_table(outcomes: Sequence[Outcome]) -> Table:
+    """Return how often each test fails, and each capability."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("Test", overflow="fold", min_width=12)
+    for name in ("Type", "Capability"):
+        table.add_column(name, no_wrap=True)
+    for name in ("Cases", "Judged", "Failing", "Failing %"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for outcome in outcomes:
+        test = outcome.test
+        about = (Text(test.name), test.kind, Text(test.capability))
+        table.add_row(*about, *_counts([outcome]))
+    table.add_section()
+    for capability in dict.fromkeys(o.test.capability for o in outcomes if o.test.capability):
+        mine = [o for o in outcomes if o.test.capability == capability]
+        table.add_row(Text(capability, style="italic"), "", "", *_counts(mine))
+    table.add_section()
+    table.add_row("Total", "", "", *_counts(outcomes), style="bold")
+    return table
+
+
+def _counts(outcomes: Sequence[Outcome]) -> list[str]:
+    judged, failing = sum(o.judged for o in outcomes), sum(o.failing for o in outcomes)
+    rate = display_percent(failing / judged) if judged else "-"
+    cases = sum(len(o.test.cases) for o in outcomes)
+    return [f"{cases:,}", f"{judged:,}", f"{failing:,}", rate]
+
+
+def outcomes_to_json(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
+    """Return how often each test fails as plain values, with the numbers of its failing cases."""
+    return [
+        {
+            "test": outcome.test.name,
+            "type": outcome.test.kind,
+            "capability": outcome.test.capability,
+            "cases": len(outcome.test.cases),
+            "judged": outcome.judged,
+            "failing": outcome.failing,
+            "failure_rate": outcome.failure_rate,
+            "failing_cases": [int(i) for i in (outcome.verdicts == FAILS).nonzero()[0]],
+        }
+        for outcome in outcomes
+    ]

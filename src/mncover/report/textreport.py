@@ -79,10 +79,12 @@ def sorted_contexts(result: Result, sort: str) -> list[ContextResult]:
 
 
 def _contexts(result: Result, sort: str) -> Table:
-    table = _table()
+    table = _table(narrow=result.masked is not None)
     table.add_column("Context", overflow="fold", min_width=12)
-    masked = ["mnCover %"] if result.masked is not None else []
-    for name in ("Texts", "Cover %", *masked, "Adds %", "Only here %", "Redundant"):
+    names = ["Texts", "Cover %", "Adds %", "Only here %", "Redundant"]
+    if result.masked is not None:  # one column more, and it should fit into 80
+        names = ["Texts", "Cover %", "mnCover", "Adds %", "Only %", "Redundant"]
+    for name in names:
         table.add_column(name, justify="right", no_wrap=True)
     labelled = any(context.labelled for context in result.contexts)
     if labelled:
@@ -130,9 +132,9 @@ def _of(part: int | None, whole: int) -> str:
 
 
 def _layers(result: Result, plain: bool) -> Table:
-    table = _table()
+    masked = ["masked"] if result.masked is not None else []
+    table = _table(narrow=bool(masked))
     table.add_column("Layer", justify="right", min_width=5)
-    masked = ["masked %"] if result.masked is not None else []
     for name in ("Words %", "Attention %"):
         for column in (name, *masked):
             table.add_column(column, justify="right", no_wrap=True)
@@ -149,15 +151,16 @@ def _layers(result: Result, plain: bool) -> Table:
 
 def _site_cells(site: SiteResult, plain: bool) -> list[RenderableType]:
     masked = _percent(None if site.masked is None else site.masked.share)
-    return [display_percent(site.count.share), *masked, _bar(site.count, plain)]
+    width = BAR_WIDTH // 2 if masked else BAR_WIDTH
+    return [display_percent(site.count.share), *masked, _bar(site.count, plain, width)]
 
 
-def _bar(count: Count, plain: bool) -> Text:
+def _bar(count: Count, plain: bool, width: int) -> Text:
     share = count.share_of_reachable
-    filled = round(share * BAR_WIDTH)
+    filled = round(share * width)
     full, rest = ("#", ".") if plain else ("█", "░")
     bar = Text(full * filled, style="green")
-    bar.append(rest * (BAR_WIDTH - filled), style="dim")
+    bar.append(rest * (width - filled), style="dim")
     return bar.append(f" {display_percent(share, 1)} %")
 
 
@@ -212,5 +215,7 @@ def _notes(result: Result) -> list[Text]:
     return [Text(note, style="dim") for note in notes]
 
 
-def _table() -> Table:
-    return Table(box=None, pad_edge=False, header_style="bold")
+def _table(narrow: bool = False) -> Table:
+    """Return an empty table; a narrow one has a single space between its columns."""
+    padding = (0, 1, 0, 0) if narrow else (0, 1)
+    return Table(box=None, pad_edge=False, header_style="bold", padding=padding)
