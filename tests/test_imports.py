@@ -19,7 +19,8 @@ READING = [
     *("cli/__init__", "cli/commands", "cli/options", "report/__init__", "report/jsonreport"),
     *("report/textreport", "report/suitereport", "suites/__init__", "suites/checklist"),
     *("suites/expectations", "suites/files", "suites/jsonl", "suites/model", "suites/safepickle"),
-    *("suites/answers", "suites/exchange", "suites/failures", "suites/textfile", "version"),
+    *("suites/answers", "suites/exchange", "suites/failures", "suites/outline", "percent"),
+    *("suites/textfile", "verdicts", "version"),
 ]
 HEAVY = {"torch", "transformers", "numba", "safetensors"}
 

@@ -39,6 +39,7 @@ class Config:
     label: str | None = None
     context: str | None = None
     masks: str | None = None
+    classes: str = "auto"
     output: str = DEFAULT_NAME
     fail_under: float | None = None
     metric: str = COVER

@@ -21,6 +21,7 @@ from mncover.masksummary import MaskSummary
 from mncover.metrics import COVER, METRICS, Metric
 from mncover.settings import Settings
 from mncover.sites import Layout
+from mncover.suites.outline import Outline
 from mncover.table import Table
 
 
@@ -94,6 +95,7 @@ class CoverageData:
     def __init__(self, identity: Identity) -> None:
         self.identity = identity
         self.runs: list[Run] = []
+        self.outlines: dict[str, Outline] = {}  # of the suites of tests, by the run's id
         self.table = Table.empty(len(identity.labels))
         self._blobs = BlobStore()
         self._contexts: dict[str, dict[Metric, Blob]] = {}  # what was packed so far
@@ -174,6 +176,7 @@ class CoverageData:
         """Return what both measured; rows that both have are kept once."""
         self.identity.require_same(other.identity)
         united = CoverageData(replace(self.identity))
+        united.outlines = {**self.outlines, **other.outlines}
         united.runs = sorted({*self.runs, *other.runs}, key=lambda run: (run.created, run.id))
         names = list(dict.fromkeys([*self.contexts, *other.contexts]))
         rows = _rows_for(self, united.runs, names).append(_rows_for(other, united.runs, names))

@@ -27,16 +27,19 @@ from mncover.masksummary import MaskSummary
 from mncover.metrics import COVER, MNCOVER, Metric
 from mncover.settings import Settings
 from mncover.sites import Layout
+from mncover.suites.outline import Outline
 from mncover.table import COLUMNS, NEW_BINS, UNKNOWN, Table
 from mncover.texts import Text, is_text
 from mncover.version import __version__
 
-# 1: the first. 2: masks, a map of mnCover for each context, and what each text adds to it.
+# 1: the first. 2: masks, a map of mnCover for each context, and what each text adds to it;
+# suites of tests, and the case of each text.
 FORMAT_VERSION = 2
 
 DEFAULT_NAME = "run.mncover"
 PARTIAL_SUFFIX = ".partial"
 HEADER, TEXTS, PROBABILITIES = "header.json", "texts.json", "probabilities.npy"
+SUITES = "suites.json"
 MAX_MEMBER_BYTES = 2**31  # more than any suite needs, less than what would fill a machine
 
 
@@ -61,6 +64,9 @@ def _members(data: CoverageData) -> Any:
     for name in COLUMNS:
         yield f"table/{name}.npy", _npy(data.table[name]), zipfile.ZIP_DEFLATED
     yield PROBABILITIES, _npy(data.table.probabilities), zipfile.ZIP_DEFLATED
+    if data.outlines:
+        suites = {run: outline.to_json() for run, outline in data.outlines.items()}
+        yield SUITES, json.dumps(suites).encode("ascii"), zipfile.ZIP_DEFLATED
     # Escaped to ASCII: JSON then carries even lone surrogates, which UTF-8 cannot.
     yield TEXTS, json.dumps(data.table.texts).encode("ascii"), zipfile.ZIP_DEFLATED
 
@@ -169,6 +175,9 @@ def _read(archive: zipfile.ZipFile) -> CoverageData:
     for number, context in enumerate(header["contexts"]):
         for metric in data.metrics:
             data.put_packed(context, _member(archive, _map_name(number, metric), sums), metric)
+    if SUITES in sums:
+        suites = json.loads(_member(archive, SUITES, sums))
+        data.outlines = {str(run): Outline.from_json(value) for run, value in suites.items()}
     probabilities = _array(_member(archive, PROBABILITIES, sums), "<f4")
     texts = _texts(_member(archive, TEXTS, sums))
     columns = {name: _column(archive, name, header, len(texts)) for name in COLUMNS}
@@ -176,7 +185,19 @@ def _read(archive: zipfile.ZipFile) -> CoverageData:
     if probabilities.ndim != 2 or probabilities.shape[1] != len(data.identity.labels):
         raise DataFileError("its probabilities do not fit its labels")
     data.table.check(len(data.runs), len(data.contexts))
+    _check_cases(data)
     return data
+
+
+def _check_cases(data: CoverageData) -> None:
+    """Refuse rows of a suite of tests whose case the suite does not have."""
+    for number, run in enumerate(data.runs):
+        cases = data.table["case"][data.table["run"] == number]
+        outline = data.outlines.get(run.id)
+        if outline is None or not len(cases):
+            continue
+        if cases.min() < 0 or cases.max() >= len(outline.sizes):
+            raise DataFileError("the cases in its table do not fit its suite")
 
 
 def _read_header(archive: zipfile.ZipFile) -> dict[str, Any]:
@@ -209,7 +230,7 @@ def _member(archive: zipfile.ZipFile, name: str, sums: dict[str, str]) -> bytes:
 
 def _column(archive: zipfile.ZipFile, name: str, header: dict[str, Any], n: int) -> NDArray[Any]:
     """Return a column of the table; one that came later than the file's version is unknown."""
-    if header["version"] == 1 and name in (NEW_BINS[MNCOVER, 0], NEW_BINS[MNCOVER, 1]):
+    if header["version"] == 1 and name in (NEW_BINS[MNCOVER, 0], NEW_BINS[MNCOVER, 1], "case"):
         return np.full(n, UNKNOWN, dtype=COLUMNS[name])
     return _array(_member(archive, f"table/{name}.npy", header["checksums"]), COLUMNS[name])
 

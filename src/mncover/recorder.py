@@ -130,6 +130,7 @@ class Recorder:
                 number=first + np.arange(len(rows)),
                 context=[self.data.context_number(name) for name in rows.contexts],
                 index=rows.indices,
+                case=rows.cases,
                 length=[encoding.length for encoding in encodings],
                 truncated=[encoding.truncated for encoding in encodings],
                 label=rows.labels,

@@ -18,7 +18,9 @@ from mncover.data import CoverageData, Identity
 from mncover.metrics import COVER, MNCOVER, Metric
 from mncover.settings import Settings
 from mncover.sites import Layout
+from mncover.suites.failures import Outcome
 from mncover.table import UNKNOWN
+from mncover.verdicts import judge_data
 
 # A text is redundant if at most this share of what it makes the model do is new.
 REDUNDANT_AT = 0.01
@@ -118,6 +120,13 @@ class ContextResult:
     redundant: int | None
     labelled: int
     wrong: int
+    judged: int = 0
+    failing: int = 0
+
+    @property
+    def failure_rate(self) -> float | None:
+        """The failing share of the cases judged, if the context is a test; else None."""
+        return self.failing / self.judged if self.judged else None
 
     @property
     def tally(self) -> Tally:
@@ -161,6 +170,7 @@ class Result:
     redundant_at: float
     interrupted: tuple[str, ...] = ()
     masked: Tally | None = None
+    outcomes: tuple[Outcome, ...] = ()
 
     @property
     def cover(self) -> float:
@@ -225,12 +235,32 @@ def summarize(data: CoverageData, redundant_at: float = REDUNDANT_AT) -> Result:
             for site, other in zip(sites, masked_sites, strict=True)
         )
     redundant = novelty(data) <= redundant_at
+    outcomes = tuple(judge_data(data))
     contexts = tuple(
-        _context(data, number, plain[number], masked[number] if masked else None, redundant)
+        _with_failures(
+            _context(data, number, plain[number], masked[number] if masked else None, redundant),
+            outcomes,
+        )
         for number in range(len(data.contexts))
     )
     interrupted = tuple(run.suite or run.id for run in data.incomplete)
-    return Result(data.identity, tally, sites, contexts, redundant_at, interrupted, masked_tally)
+    return Result(
+        data.identity,
+        tally,
+        sites,
+        contexts,
+        redundant_at,
+        interrupted,
+        masked_tally,
+        outcomes,
+    )
+
+
+def _with_failures(context: ContextResult, outcomes: Sequence[Outcome]) -> ContextResult:
+    """Add how the cases of a test went; a test that was run twice counts twice."""
+    mine = [outcome for outcome in outcomes if outcome.test.name == context.name]
+    judged, failing = sum(o.judged for o in mine), sum(o.failing for o in mine)
+    return replace(context, judged=judged, failing=failing)
 
 
 def _contributions(
@@ -308,21 +338,6 @@ def gain_share(layout: Layout, settings: Settings, new_hidden: Any, new_attentio
     weight = settings.attention_weight
     new = np.asarray(new_hidden) + weight * np.asarray(new_attention)
     return new / (totals["hidden"] + weight * totals["attention"])
-
-
-def display_percent(share: float, digits: int = 2) -> str:
-    """Return a share as a percentage that reads 0 or 100 only if it is exactly that.
-
-    >>> display_percent(0.5), display_percent(0.999999), display_percent(0.0000001)
-    ('50.00', '99.99', '0.01')
-    """
-    least = 10**-digits
-    percent = share * 100
-    if 0 < percent < least:
-        percent = least
-    elif 100 - least < percent < 100:
-        percent = 100 - least
-    return f"{percent:.{digits}f}"
 
 
 def below(share: float, fail_under: float) -> bool:

@@ -9,17 +9,19 @@ from typing import Any
 
 from mncover.errors import TextError
 from mncover.labels import label_numbers
+from mncover.table import UNKNOWN
 from mncover.texts import Text
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Parallel lists: text, context, class number (or -1), place in the suite."""
+    """Parallel lists: text, context, class number (or -1), place in the suite, case (or -1)."""
 
     texts: Sequence[Text]
     contexts: Sequence[str]
     labels: Sequence[int]
     indices: Sequence[int]
+    cases: Sequence[int]
 
     @classmethod
     def make(
@@ -39,14 +41,20 @@ class Rows:
         if wrong is not None:
             raise TextError(f"a context must be a string, got {wrong!r}.")
         numbers = label_numbers(given, class_names)
-        return cls(texts, contexts, numbers, range(len(texts)))
+        return cls(texts, contexts, numbers, range(len(texts)), [UNKNOWN] * len(texts))
 
     def __len__(self) -> int:
         return len(self.texts)
 
     def part(self, part: slice) -> Rows:
         """Return some rows."""
-        return Rows(self.texts[part], self.contexts[part], self.labels[part], self.indices[part])
+        return Rows(
+            self.texts[part],
+            self.contexts[part],
+            self.labels[part],
+            self.indices[part],
+            self.cases[part],
+        )
 
     def by_context(self) -> Rows:
         """Return the rows grouped by context, in the order in which contexts first appear."""
@@ -57,6 +65,7 @@ class Rows:
             [self.contexts[i] for i in order],
             [self.labels[i] for i in order],
             [self.indices[i] for i in order],
+            [self.cases[i] for i in order],
         )
 
     def runs_of_contexts(self) -> list[Rows]:

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from mncover import datafile
 from mncover.data import CoverageData, Run
 from mncover.engine import Engine
@@ -19,7 +21,10 @@ from mncover.labels import label_numbers
 from mncover.progress import bar
 from mncover.recorder import Recorder
 from mncover.rows import Rows
+from mncover.suites.answers import How, in_suite_classes
+from mncover.suites.outline import Outline
 from mncover.suites.textfile import TextFile
+from mncover.table import UNKNOWN
 from mncover.texts import Text
 
 CHECKPOINT_SECONDS = 10.0
@@ -36,6 +41,7 @@ class Job:
     train: list[Text]
     output: Path
     say: Say
+    classes: How = "auto"  # how the model's classes correspond to those of a suite of tests
 
     @property
     def partial(self) -> Path:
@@ -47,15 +53,33 @@ def run_suite(job: Job) -> CoverageData:
     """Calibrate (or find the ranges in the cache), measure the suite, write the data file."""
     suite, engine = job.suite, job.engine
     labels = label_numbers(suite.labels, engine.subject.labels, suite.place)
-    rows = Rows(suite.texts, suite.contexts, labels, range(len(suite.texts))).by_context()
+    cases = suite.cases or [UNKNOWN] * len(suite.texts)
+    rows = Rows(suite.texts, suite.contexts, labels, range(len(suite.texts)), cases).by_context()
+    outline = _outline(job)
     engine.use_ranges(engine.calibrate(job.train, cache=True))
     data, run = _resumed(job) or (CoverageData(engine.identity()), _new_run(job))
+    if outline is not None:
+        data.outlines[run.id] = outline
     recorder = Recorder(engine, data, run)
     _record(job, recorder, rows.part(slice(len(data.table), None)))
     recorder.close()
     datafile.write(data, job.output)
     job.partial.unlink(missing_ok=True)
     return data
+
+
+def _outline(job: Job) -> Outline | None:
+    """Return what the data keeps of a suite of tests; refuse one of other classes than the model.
+
+    A model that does not classify is measured, but there is nothing to judge.
+    """
+    subject = job.engine.subject
+    if job.suite.tests is None or subject.n_labels < 2:
+        return None
+    outline = Outline.of(job.suite.tests, job.classes)
+    nothing = np.empty((0, subject.n_labels))
+    in_suite_classes(nothing, subject.labels, outline.labels, outline.classes)
+    return outline
 
 
 def _new_run(job: Job) -> Run:

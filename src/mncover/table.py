@@ -19,13 +19,15 @@ from mncover.texts import Text
 
 UNKNOWN = -1
 
-# Column -> type. Those that begin with `new` count the bins that the text added in the order of
-# its run, to Cover and to mnCover, or are UNKNOWN if the order was not kept or masks not given.
+# Column -> type. `case` numbers the cases of a suite of tests, or is UNKNOWN. Those that begin
+# with `new` count the bins that the text added in the order of its run, to Cover and to mnCover,
+# or are UNKNOWN if the order was not kept or masks not given.
 COLUMNS: dict[str, str] = {
     "run": "<i4",
     "number": "<i8",
     "context": "<i4",
     "index": "<i8",
+    "case": "<i8",
     "length": "<i4",
     "truncated": "|b1",
     "label": "<i4",

@@ -17,6 +17,7 @@ from mncover.errors import MismatchError, SettingsError
 from mncover.files import replacing
 from mncover.learning_settings import chosen_settings
 from mncover.metrics import COVER, NAMES, check_metric
+from mncover.percent import display_percent
 from mncover.report.jsonreport import rows_to_json, to_json
 from mncover.report.maskreport import describe_masks
 from mncover.report.suitereport import (
@@ -26,7 +27,7 @@ from mncover.report.suitereport import (
     suite_table,
 )
 from mncover.report.textreport import print_report, sorted_contexts
-from mncover.results import Result, below, display_percent, summarize
+from mncover.results import Result, below, summarize
 from mncover.suites.answers import in_suite_classes, known_way
 from mncover.suites.exchange import CERTAIN, FORMATS, export_texts, index_path, read_predictions
 from mncover.suites.failures import judge_suite
@@ -69,6 +70,7 @@ def run(
     device: o.Device = None,
     dtype: o.Dtype = None,
     masks: o.MasksFile = None,
+    classes: o.Classes = None,
     output: o.Output = None,
     fail_under: o.FailUnder = None,
     metric: o.MetricName = None,
@@ -91,6 +93,7 @@ def run(
         device=device,
         dtype=dtype,
         masks=_name(masks),
+        classes=classes,
         output=_name(output),
         fail_under=fail_under,
         metric=metric,

@@ -19,9 +19,9 @@ from mncover.learning import learn_masks
 from mncover.learning_settings import LearningSettings
 from mncover.loading import load_subject
 from mncover.masks import Masks, Unseen
+from mncover.percent import display_percent
 from mncover.progress import bar
 from mncover.report.maskreport import describe_masks
-from mncover.results import display_percent
 from mncover.subject import Subject
 from mncover.texts import Text
 

@@ -16,7 +16,8 @@ Suite = Annotated[
     Path,
     typer.Argument(
         metavar="SUITE",
-        help="Texts to run: .jsonl, .csv, .tsv, .txt (also with .gz) or .parquet.",
+        help="Texts to run: .jsonl, .csv, .tsv, .txt (also with .gz) or .parquet; or a suite of "
+        "tests: .jsonl, or CheckList's .pkl or .tar.gz.",
     ),
 ]
 TestSuite = Annotated[
@@ -54,6 +55,13 @@ Dtype = Annotated[
 Output = Annotated[
     Path | None, typer.Option("--output", "-o", help="The data file to write. [run.mncover]")
 ]
+Classes = Annotated[
+    str | None,
+    typer.Option(
+        help="How the model's classes correspond to those of a suite of tests: auto, names, "
+        "numbers, neutral-band. [auto]"
+    ),
+]
 MasksFile = Annotated[
     Path | None,
     typer.Option("--masks", help="Masks of `mncover masks`: measure mnCover beside Cover."),
@@ -68,7 +76,8 @@ MetricName = Annotated[
 Sort = Annotated[
     str | None,
     typer.Option(
-        help="Order of contexts: suite, name, texts, cover, mncover, adds, only, redundant, wrong; "
+        help="Order of contexts: suite, name, texts, cover, mncover, adds, only, redundant, wrong, "
+        "failing; "
         "with a minus in front, the largest first."
     ),
 ]

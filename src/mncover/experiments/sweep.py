@@ -17,9 +17,9 @@ from mncover.files import replacing
 from mncover.intervals import wilson
 from mncover.learning import learn_masks
 from mncover.learning_settings import LearningSettings, parsed_setting
+from mncover.percent import display_percent
 from mncover.progress import bar
 from mncover.report.plots import require_plotting, trade_off
-from mncover.results import display_percent
 from mncover.subject import Subject
 from mncover.texts import Text
 

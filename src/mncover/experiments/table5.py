@@ -23,8 +23,8 @@ from mncover.intervals import wilson
 from mncover.learning import learn_masks
 from mncover.learning_settings import LearningSettings
 from mncover.loading import load_subject
+from mncover.percent import display_percent
 from mncover.progress import bar
-from mncover.results import display_percent
 from mncover.suites.textfile import read_texts
 
 # Fidelity in percent, by task and family.

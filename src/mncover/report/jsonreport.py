@@ -8,6 +8,7 @@ import numpy as np
 
 from mncover.data import CoverageData
 from mncover.metrics import COVER, METRICS, MNCOVER, Metric
+from mncover.report.suitereport import outcomes_to_json
 from mncover.results import (
     ContextResult,
     Contribution,
@@ -40,6 +41,7 @@ def to_json(result: Result) -> dict[str, Any]:
         "totals": {**_tally(result.tally), "masked": _masked(result.masked)},
         "masks": None if identity.masks is None else identity.masks.to_json(),
         "contexts": [_context(context) for context in result.contexts],
+        "tests": outcomes_to_json(result.outcomes),
         "sites": [
             {
                 "site": site.name,
@@ -69,6 +71,7 @@ def rows_to_json(data: CoverageData) -> list[dict[str, Any]]:
                 "run": data.runs[table["run"][i]].id,
                 "context": data.contexts[table["context"][i]],
                 "index": int(table["index"][i]),
+                "case": None if table["case"][i] == UNKNOWN else int(table["case"][i]),
                 "text": text,
                 "length": int(table["length"][i]),
                 "truncated": bool(table["truncated"][i]),
@@ -151,4 +154,7 @@ def _context(context: ContextResult) -> dict[str, Any]:
         "labelled": context.labelled,
         "wrong": context.wrong,
         "accuracy": context.accuracy,
+        "judged": context.judged,
+        "failing": context.failing,
+        "failure_rate": context.failure_rate,
     }

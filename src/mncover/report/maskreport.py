@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.text import Text
 
 from mncover.masksummary import MaskSummary, Scored
-from mncover.results import display_percent
+from mncover.percent import display_percent
 
 UNSEEN = {
     "keep": "what training did not see counts",

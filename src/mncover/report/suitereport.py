@@ -8,7 +8,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from mncover.results import display_percent
+from mncover.percent import display_percent
 from mncover.suites.expectations import Expectation
 from mncover.suites.failures import FAILS, Outcome
 from mncover.suites.model import Suite
@@ -76,11 +76,30 @@ def outcome_table(outcomes: Sequence[Outcome]) -> Table:
         about = (Text(test.name), test.kind, Text(test.capability))
         table.add_row(*about, *_counts([outcome]))
     table.add_section()
-    for capability in dict.fromkeys(o.test.capability for o in outcomes if o.test.capability):
-        mine = [o for o in outcomes if o.test.capability == capability]
+    for capability, mine in by_capability(outcomes).items():
         table.add_row(Text(capability, style="italic"), "", "", *_counts(mine))
     table.add_section()
     table.add_row("Total", "", "", *_counts(outcomes), style="bold")
+    return table
+
+
+def by_capability(outcomes: Sequence[Outcome]) -> dict[str, list[Outcome]]:
+    """Return the outcomes of each capability that has a name, in the order of appearance."""
+    found: dict[str, list[Outcome]] = {}
+    for outcome in outcomes:
+        if outcome.test.capability:
+            found.setdefault(outcome.test.capability, []).append(outcome)
+    return found
+
+
+def capability_table(outcomes: Sequence[Outcome]) -> Table:
+    """Return how often the cases of each capability fail."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("Capability", overflow="fold", min_width=12)
+    for name in ("Cases", "Judged", "Failing", "Failing %"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for capability, mine in by_capability(outcomes).items():
+        table.add_row(Text(capability), *_counts(mine))
     return table
 
 

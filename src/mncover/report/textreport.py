@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from mncover.errors import SettingsError
+from mncover.percent import display_percent
 from mncover.report.maskreport import describe_masks
-from mncover.results import ContextResult, Count, Result, SiteResult, display_percent
+from mncover.report.suitereport import capability_table
+from mncover.results import ContextResult, Count, Result, SiteResult
 
 BAR_WIDTH = 12
 
@@ -26,6 +28,7 @@ SORTS: dict[str, Callable[[ContextResult], Any]] = {
     "only": lambda c: c.only_here,
     "redundant": lambda c: -1 if c.redundant is None else c.redundant,
     "wrong": lambda c: c.wrong,
+    "failing": lambda c: c.failure_rate or 0.0,
 }
 
 
@@ -34,11 +37,10 @@ def print_report(
 ) -> None:
     """Print contexts, layers and totals; `heads` adds a grid of attention heads."""
     plain = console.options.ascii_only
-    parts: list[RenderableType] = [
-        _heading(result),
-        _contexts(result, sort),
-        _layers(result, plain),
-    ]
+    parts: list[RenderableType] = [_heading(result), _contexts(result, sort)]
+    if len({outcome.test.capability for outcome in result.outcomes}) > 1:
+        parts.append(capability_table(result.outcomes))
+    parts.append(_layers(result, plain))
     if heads:
         parts.append(Text("Attention heads: covered percent of what is reachable"))
         parts.append(_heads(result))
@@ -79,33 +81,50 @@ def sorted_contexts(result: Result, sort: str) -> list[ContextResult]:
 
 
 def _contexts(result: Result, sort: str) -> Table:
-    table = _table(narrow=result.masked is not None)
-    table.add_column("Context", overflow="fold", min_width=12)
     names = ["Texts", "Cover %", "Adds %", "Only here %", "Redundant"]
     if result.masked is not None:  # one column more, and it should fit into 80
         names = ["Texts", "Cover %", "mnCover", "Adds %", "Only %", "Redundant"]
-    for name in names:
+    table = _table(narrow=result.masked is not None)
+    table.add_column("Context", overflow="fold", min_width=12)
+    for name in (*names, *(extra.name for extra in _extras(result))):
         table.add_column(name, justify="right", no_wrap=True)
-    labelled = any(context.labelled for context in result.contexts)
-    if labelled:
-        table.add_column("Wrong", justify="right", no_wrap=True)
     for context in sorted_contexts(result, sort):
-        table.add_row(*_context_cells(context, labelled))
+        cells = [_of(*extra.parts(context)) for extra in _extras(result)]
+        table.add_row(*_context_cells(context), *cells)
     table.add_section()
-    redundant = [c.redundant for c in result.contexts]
-    known = None if None in redundant else sum(n for n in redundant if n is not None)
-    covers = [display_percent(result.cover), *_percent(result.mncover)]
-    total = ["Total", f"{result.texts:,}", *covers, "", ""]
-    total.append(_of(known, result.texts))
-    if labelled:
-        wrong = sum(c.wrong for c in result.contexts)
-        total.append(_of(wrong, sum(c.labelled for c in result.contexts)))
-    table.add_row(*total, style="bold")
+    table.add_row(*_total_cells(result), style="bold")
     return table
 
 
-def _context_cells(context: ContextResult, labelled: bool) -> list[str | Text]:
-    cells: list[str | Text] = [
+class _Extra(NamedTuple):
+    """A column that only some suites have: a part, None if not known, of a whole."""
+
+    name: str
+    parts: Callable[[ContextResult], tuple[int | None, int]]
+
+
+WRONG = _Extra("Wrong", lambda c: (c.wrong if c.labelled else None, c.labelled))
+FAILING = _Extra("Failing", lambda c: (c.failing if c.judged else None, c.judged))
+
+
+def _extras(result: Result) -> list[_Extra]:
+    labelled = any(context.labelled for context in result.contexts)
+    return [*([WRONG] if labelled else []), *([FAILING] if result.outcomes else [])]
+
+
+def _total_cells(result: Result) -> list[str]:
+    redundant = [c.redundant for c in result.contexts]
+    known = None if None in redundant else sum(n for n in redundant if n is not None)
+    covers = [display_percent(result.cover), *_percent(result.mncover)]
+    cells = ["Total", f"{result.texts:,}", *covers, "", "", _of(known, result.texts)]
+    for extra in _extras(result):
+        counts = [extra.parts(context) for context in result.contexts]
+        cells.append(_of(sum(part or 0 for part, _ in counts), sum(n for _, n in counts)))
+    return cells
+
+
+def _context_cells(context: ContextResult) -> list[str | Text]:
+    return [
         Text(context.name or "(none)"),  # Text: brackets in a name are no markup
         f"{context.texts:,}",
         display_percent(context.cover),
@@ -114,9 +133,6 @@ def _context_cells(context: ContextResult, labelled: bool) -> list[str | Text]:
         display_percent(context.only_here),
         _of(context.redundant, context.texts),
     ]
-    if labelled:
-        cells.append(_of(context.wrong if context.labelled else None, context.labelled))
-    return cells
 
 
 def _percent(share: float | None) -> list[str]:
@@ -207,6 +223,8 @@ def _notes(result: Result) -> list[Text]:
     if empty:
         notes.append(f"{empty:,} texts have no token at all: they cover nothing.")
     notes += [f"The run of {s} was interrupted: texts are missing." for s in result.interrupted]
+    if result.outcomes:
+        notes.append("Failing: cases that break their test's expectation, of those it applies to.")
     notes.append(
         "Adds: new over the contexts before it. Only here: no other context has it. "
         "Redundant: texts that hit a new bin in at most "

@@ -42,7 +42,9 @@ def in_suite_classes(
             found[:, places[name.casefold()]] = given[:, column]
     else:
         found = given
-    return Answers(np.where(np.isnan(found), -1.0, found).argmax(axis=1), found)
+    # A text that was not run has no probabilities, and so no class.
+    unknown = np.isnan(found).any(axis=1)
+    return Answers(np.where(unknown, -1, np.nan_to_num(found).argmax(axis=1)), found)
 
 
 def known_way(how: str) -> How:

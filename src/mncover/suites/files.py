@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mncover.errors import TextError
 from mncover.suites.checklist import SUFFIXES, read_checklist
-from mncover.suites.jsonl import read_suite, write_suite
+from mncover.suites.jsonl import is_suite, read_suite, write_suite
 from mncover.suites.model import Suite
 
 OWN = (".jsonl", ".jsonl.gz")
@@ -19,6 +19,11 @@ def load_suite(path: Path) -> Suite:
     if path.name.endswith(OWN):
         return read_suite(path)
     raise TextError(f"{path}: a suite of tests ends with {', '.join((*OWN, *SUFFIXES))}.")
+
+
+def is_test_suite(path: Path) -> bool:
+    """Return whether a file is a suite of tests rather than a plain list of texts."""
+    return path.name.endswith(SUFFIXES) or (path.name.endswith(OWN) and is_suite(path))
 
 
 def save_suite(suite: Suite, path: Path) -> None:

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from mncover.errors import MissingExtraError, TextError
+from mncover.suites.model import Suite
+from mncover.suites.outline import Outline
 from mncover.texts import Text
 
 Record = tuple[int, Any]  # line (or row) number, and a dictionary, a string or a list
@@ -50,9 +52,13 @@ class TextFile:
     labels: list[Any] = field(default_factory=list)
     contexts: list[str] = field(default_factory=list)
     lines: list[int] = field(default_factory=list)
+    cases: list[int] = field(default_factory=list)  # of a suite of tests, else empty
+    tests: Suite | None = None
 
     def place(self, index: int) -> str:
         """Return where a text stands, for messages."""
+        if self.tests is not None:
+            return f"{self.path}, text {index}"
         return f"{self.path}, line {self.lines[index]}"
 
     @property
@@ -61,7 +67,23 @@ class TextFile:
         digest = hashlib.sha256()
         for row in zip(self.texts, self.labels, self.contexts, strict=True):
             digest.update(json.dumps(row, default=str).encode("ascii") + b"\n")
+        if self.tests is not None:
+            digest.update(json.dumps(Outline.of(self.tests).to_json()).encode("ascii"))
         return digest.hexdigest()
+
+    @classmethod
+    def of_suite(cls, path: Path, suite: Suite) -> TextFile:
+        """Return the texts of a suite of tests: each test is a context."""
+        result = cls(path, tests=suite)
+        number = 0
+        for test in suite.tests:
+            for case in test.cases:
+                result.texts.extend(case.texts)
+                result.contexts.extend([test.name] * len(case.texts))
+                result.cases.extend([number] * len(case.texts))
+                number += 1
+        result.labels.extend([None] * len(result.texts))
+        return result
 
 
 def read_texts(path: Path, fields: Fields | None = None, limit: int | None = None) -> TextFile:
