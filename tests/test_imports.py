@@ -20,6 +20,7 @@ READING = [
     *("report/textreport", "report/suitereport", "suites/__init__", "suites/checklist"),
     *("suites/expectations", "suites/files", "suites/jsonl", "suites/model", "suites/safepickle"),
     *("suites/answers", "suites/exchange", "suites/failures", "suites/outline", "percent"),
+    *("experiments/__init__", "experiments/protocols", "uncertainty"),
     *("suites/textfile", "verdicts", "version"),
 ]
 HEAVY = {"torch", "transformers", "numba", "safetensors"}
