@@ -38,7 +38,7 @@ class LearningSettings:
     the size of the message matrix at the start.
     """
 
-    texts: int | None = 60_000
+    texts: int | None = 40_000
     epochs: int = 2
     batch_size: int = 128
     word_rate: float = 2e-3

@@ -195,7 +195,7 @@ def masks(
     text: o.TextField = None,
     pair: o.PairField = None,
     texts: Annotated[
-        int | None, typer.Option(help="Learn from a sample of so many training texts. [60000]")
+        int | None, typer.Option(help="Learn from a sample of so many training texts. [40000]")
     ] = None,
     words_kept: Annotated[
         float | None, typer.Option(help="Share of the words to keep, about. [0.745]")
