@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from rich.console import Group, RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from mncover.masksummary import MaskSummary, Scored
@@ -14,19 +16,20 @@ UNSEEN = {
 }
 
 
-def describe_masks(masks: MaskSummary) -> Text:
+def describe_masks(masks: MaskSummary) -> RenderableType:
     """Return the share kept, the fidelity, and the most and least important words and pairs."""
     text = Text()
     text.append("Masks", style="bold")
     text.append(f" keep {_share(masks.words_kept, masks.words)} words")
     if masks.pairs:
         text.append(f", {_share(masks.pairs_kept, masks.pairs)} pairs")
-    text.append(f"\n  {UNSEEN.get(masks.unseen, masks.unseen)}\n")
+    text.append(f"\n  {UNSEEN.get(masks.unseen, masks.unseen)}")
     if masks.fidelity is not None:
         text.append(
-            f"  fidelity {display_percent(masks.fidelity)} %: so many held-out texts keep their "
-            "class through the masks\n"
+            f"\n  fidelity {display_percent(masks.fidelity)} %: so many held-out texts keep their "
+            "class through the masks"
         )
+    lists = Table.grid(padding=(0, 1, 0, 0))
     for title, scored in (
         ("most important words", masks.top_words),
         ("least important words", masks.low_words),
@@ -34,9 +37,8 @@ def describe_masks(masks: MaskSummary) -> Text:
         ("least important pairs", masks.low_pairs),
     ):
         if scored:
-            text.append(f"  {title}: ").append(_list(scored), style="dim").append("\n")
-    text.rstrip()
-    return text
+            lists.add_row(f"  {title}", Text(_list(scored), style="dim"))
+    return Group(text, lists)
 
 
 def _share(part: int, whole: int) -> str:
