@@ -137,10 +137,10 @@ def _fill(
 
 
 def _table(rows: Sequence[Row]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
     for name in ("task", "family", "model"):
-        table.add_column(name)
-    for name in ("texts", "fidelity %", "95 % interval", "words kept %", "pairs kept %", "paper %"):
+        table.add_column(name, overflow="fold", min_width=len(name))
+    for name in ("texts", "fidelity", "95 % interval", "words %", "pairs %", "paper"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
         table.add_row(
