@@ -69,6 +69,10 @@ class Backend:
         """Return a copy of an array."""
         return array.copy() if self.on_cpu else array.clone()
 
+    def room_like(self, array: Array) -> Array:
+        """Return an array of the same shape and type, to be filled."""
+        return np.empty_like(array) if self.on_cpu else torch.empty_like(array)
+
     def new_counts(self, n: int) -> Array:
         """Return `n` zeros to count with."""
         return self.to_device(np.zeros(n, dtype=np.int64))

@@ -86,7 +86,7 @@ class Spool:
     def masked(self, text: int, codes: Array) -> Array:
         """Return one text's codes with "no bin" for everything that the masks leave out."""
         batch, row = self._where[text]
-        backend, out = self.backend, self.backend.copy_of(codes)
+        backend, out = self.backend, self.backend.room_like(codes)
         backend.kernels.mask_codes(
             codes,
             backend.none,
