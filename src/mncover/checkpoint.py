@@ -71,10 +71,6 @@ class Checkpoint:
         kept = _group(tensors, "kept.") or None
         return Progress(header["step"], header["best"], header["stale"], kept)
 
-    def remove(self) -> None:
-        """Forget the state: the work is done."""
-        self.path.unlink(missing_ok=True)
-
 
 def _group(tensors: State, prefix: str) -> State:
     return {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}

@@ -62,7 +62,7 @@ def learn_masks(
 
     The model is left as it was found. `advance` is told how many texts each step had. With a
     `checkpoint` path, interrupted learning goes on from there, and gives the same masks; `say`
-    is told so.
+    is told so. The checkpoint stays: remove it once the masks are saved.
     """
     chosen = settings or LearningSettings()
     require_classifier(subject)
@@ -78,8 +78,6 @@ def learn_masks(
             FIDELITY: learner.held_out_fidelity(),
             "settings": asdict(chosen),
         }
-        if saved is not None:
-            saved.remove()
         return replace(learner.masks(), facts=facts)
 
 

@@ -73,6 +73,7 @@ def run_mask_job(job: MaskJob, top: int) -> int:
     if job.unseen is not None:
         masks = masks.with_thresholds(unseen=job.unseen)  # type: ignore[arg-type]
     masks.save(job.output)
+    _unfinished(job).unlink(missing_ok=True)  # not before the masks are safe
     console.print(describe_masks(masks.summary(top)))
     if job.test is not None:
         share = display_percent(fidelity_on(subject, masks, _test(job), job.settings.max_length))
@@ -114,9 +115,14 @@ def _read(path: Path) -> str:
         raise TextError(f"{path}: not UTF-8 ({error}).") from error
 
 
+def _unfinished(job: MaskJob) -> Path:
+    """Return where unfinished learning is kept."""
+    return job.output.with_name(job.output.name + PARTIAL_SUFFIX)
+
+
 def _learnt(job: MaskJob, subject: Subject) -> Masks:
     texts = _train(job)
-    partial_file = job.output.with_name(job.output.name + PARTIAL_SUFFIX)
+    partial_file = _unfinished(job)
     say = partial(Console(stderr=True, quiet=job.quiet).print, markup=False, soft_wrap=True)
     try:
         with bar(

@@ -72,6 +72,7 @@ def run_sweep(
         with bar(f"{name} = {value}", count, False if console.quiet else None) as advance:
             masks = learn_masks(subject, train, chosen, advance, partial)
         masks.save(file)
+        partial.unlink(missing_ok=True)
         summary = masks.summary()
         n = len(test) or int(masks.facts["held out"])
         fidelity = (

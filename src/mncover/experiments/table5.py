@@ -121,6 +121,7 @@ def _fill(
     ) as advance:
         masks = learn_masks(subject, train, settings, advance, unfinished, say)
     masks.save(file)
+    unfinished.unlink(missing_ok=True)
     fidelity, summary = fidelity_on(subject, masks, test, settings.max_length), masks.summary()
     family = str(subject.model.config.model_type)
     return Row(
