@@ -27,7 +27,11 @@ READING = [
     *("report/textreport", "report/suitereport", "suites/__init__", "suites/checklist"),
     *("suites/expectations", "suites/files", "suites/jsonl", "suites/model", "suites/safepickle"),
     *("suites/answers", "suites/exchange", "suites/failures", "suites/outline", "percent"),
-    *("experiments/__init__", "experiments/protocols", "uncertainty"),
+    *("experiments/__init__", "experiments/protocols", "uncertainty", "cases", "choosing"),
+    *("experiments/comparison", "experiments/filtering", "report/filteringreport"),
+    *("report/failurereport", "report/selectreport", "cli/selecting", "cli/reproducing"),
+    *("lexicons/__init__", "suites/perturbations", "suites/recipes", "suites/subset"),
+    *("suites/templates",),
     *("suites/textfile", "verdicts", "version"),
 ]
 HEAVY = {"torch", "transformers", "numba", "safetensors"}

@@ -28,7 +28,7 @@ import os, signal, sys
 import mncover.run, mncover.windows
 from mncover.cli import main
 mncover.windows.WINDOW_TEXTS = 4
-mncover.run.CHECKPOINT_SECONDS = 0
+mncover.run.CHECKPOINT_SECONDS, mncover.run.CHECKPOINT_SHARE = 0, float("inf")
 measure, calls = mncover.windows.measure, []
 def counted(*args):
     calls.append(1)

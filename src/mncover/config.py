@@ -63,15 +63,23 @@ def load_config(folder: Path) -> Config:
     path = folder / "pyproject.toml"
     if not path.is_file():
         return Config()
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8")).get("tool", {}).get("mncover", {})
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, AttributeError) as error:
-        raise SettingsError(f"{path}: cannot be read ({error}).") from error
+    tool = read_toml(path).get("tool", {})
+    table = tool.get("mncover", {}) if isinstance(tool, dict) else None
     if not isinstance(table, dict):
         raise SettingsError(f"{path}: [tool.mncover] must be a table.")
     values = {name.replace("-", "_"): value for name, value in table.items()}
     _check(path, values)
     return Config(**values)
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a TOML file."""
+    try:
+        found: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise SettingsError(f"{path}: cannot be read ({why}).") from error
+    return found
 
 
 def _check(path: Path, values: dict[str, Any]) -> None:

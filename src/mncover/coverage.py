@@ -13,6 +13,7 @@ from mncover import datafile
 from mncover.data import CoverageData, Run
 from mncover.engine import Engine
 from mncover.errors import MismatchError, ModelError
+from mncover.greedy import greedy
 from mncover.loading import load_subject
 from mncover.masks import Masks
 from mncover.metrics import COVER, check_metric
@@ -164,6 +165,23 @@ class Coverage:
         if on_top:
             words |= recorder.total.of(known)
         return sequential_filter(engine, check_cases(cases), threshold, words, known)
+
+    def greedy(
+        self,
+        cases: Iterable[Text | Sequence[Text]],
+        budget: int | None = None,
+        threshold: float = 0.0,
+        metric: str = COVER,
+    ) -> Selection:
+        """Take the case that adds most to those taken before, again and again.
+
+        It starts from nothing and ends after `budget` cases, or when none adds more than
+        `threshold`. `kept` is in the order of taking. Nothing in this object changes.
+        """
+        engine = self._require_engine()
+        _ = engine.bounds  # refuses, before any work, to measure without ranges
+        known = check_metric(metric, engine.masks is not None)
+        return greedy(engine, check_cases(cases), budget, threshold, known)
 
     def result(self) -> Result:
         """Return the numbers: Cover and mnCover, bins by kind, layer, head and context."""

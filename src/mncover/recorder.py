@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,30 @@ from mncover.measure import Advance
 from mncover.metrics import Metric
 from mncover.rows import Rows
 from mncover.table import NEW_BINS, UNKNOWN, Table
+from mncover.texts import Text
 from mncover.windows import Window
+
+
+class _Answer(NamedTuple):
+    """What is known of a text that was run, besides its codes."""
+
+    encoding: Encoding
+    probabilities: NDArray[np.float32]
+
+
+def _firsts(rows: Rows) -> list[int]:
+    """Return the rows whose text their context did not have before."""
+    found: list[int] = []
+    seen: set[Text] = set()
+    context: str | None = None
+    for row, text in enumerate(rows.texts):
+        if rows.contexts[row] != context:
+            context = rows.contexts[row]
+            seen.clear()
+        if text not in seen:
+            seen.add(text)
+            found.append(row)
+    return found
 
 
 class Recorder:
@@ -50,27 +74,47 @@ class Recorder:
     def record_in_order(self, rows: Rows, advance: Advance) -> Iterator[int]:
         """Add rows in the given order, with what each adds; yield how many are done so far.
 
-        It yields after each window. Whenever it stops, `data` holds whole windows once `close`
-        was called.
+        A text that its context already had adds nothing and is not run again. It yields after
+        each window. Whenever it stops, `data` holds whole windows once `close` was called.
         """
-        done = 0
-        for window in self.engine.windows([[text] for text in rows.texts], advance):
-            part = rows.part(slice(done, done + len(window.texts)))
+        firsts = _firsts(rows)
+        advance(len(rows) - len(firsts))
+        known: dict[Text, _Answer] = {}
+        done = run = 0
+        for window in self.engine.windows([[rows.texts[row]] for row in firsts], advance):
+            run += len(window.texts)
+            part = rows.part(slice(done, firsts[run] if run < len(firsts) else len(rows)))
             with self._all_or_nothing(self.total.copy(self.engine.backend)):
-                new = self._walk(window, part)
-                self._add_rows(part, window.encodings, window.probabilities, new)
+                new, answers = self._walk(window, part, known)
+                found = np.array([answer.probabilities for answer in answers])
+                self._add_rows(part, [answer.encoding for answer in answers], found, new)
             done += len(part)
             yield done
 
-    def _walk(self, window: Window, rows: Rows) -> dict[Metric, NDArray[np.int64]]:
-        """Add a window's texts to the maps in order; return the new bins [2, texts] by metric."""
+    def _walk(
+        self, window: Window, rows: Rows, known: dict[Text, _Answer]
+    ) -> tuple[dict[Metric, NDArray[np.int64]], list[_Answer]]:
+        """Add a window's texts to the maps in order.
+
+        Return the new bins [2, texts] by metric, and each text's answer. `known` has those of the
+        texts that the context had before.
+        """
         new = {metric: np.zeros((2, len(rows)), dtype=np.int64) for metric, _ in self.total}
-        for row, context in enumerate(rows.contexts):
-            for metric, words in self.total:
-                new[metric][:, row] = self.engine.add(window, row, words, metric=metric)
-            for metric, words in self._hits_of(context):
-                self.engine.add(window, row, words, metric=metric)
-        return new
+        answers: list[_Answer] = []
+        at = 0
+        for row, (text, context) in enumerate(zip(rows.texts, rows.contexts, strict=True)):
+            if self._open is None or self._open[0] != context:
+                known.clear()
+            hits = self._hits_of(context)
+            if text not in known:
+                for metric, words in self.total:
+                    new[metric][:, row] = self.engine.add(window, at, words, metric=metric)
+                for metric, words in hits:
+                    self.engine.add(window, at, words, metric=metric)
+                known[text] = _Answer(window.encodings[at], window.probabilities[at])
+                at += 1
+            answers.append(known[text])
+        return new, answers
 
     def close(self) -> None:
         """Put the context that is being filled into the data."""

@@ -314,20 +314,24 @@ def novelty(data: CoverageData) -> NDArray[np.float64]:
     in its run had hit, the two kinds weighed as in Cover. Unlike the gain it does not grow with
     the text's length. NaN where the order of the run was not kept.
     """
-    table, layout = data.table, data.identity.layout
+    table = data.table
     weight = data.identity.settings.attention_weight
-    lengths, which = np.unique(table["length"], return_inverse=True)
-    touched = np.array(
-        [
-            layout.touched_neurons("hidden", int(n))
-            + weight * layout.touched_neurons("attention", int(n))
-            for n in lengths
-        ]
-    )
     new = table["new_hidden"] + weight * table["new_attention"]
     # A text without tokens touches nothing: nothing of it was new.
-    shares = new / np.maximum(touched[which] if len(which) else touched, 1.0)
+    shares = new / np.maximum(touched_neurons(data.identity, table["length"]), 1.0)
     return np.where(table["new_hidden"] == UNKNOWN, np.nan, shares)
+
+
+def touched_neurons(identity: Identity, lengths: NDArray[Any]) -> NDArray[np.float64]:
+    """Return how many neurons a text of each length touches, the two kinds weighed as in Cover."""
+    layout, weight = identity.layout, identity.settings.attention_weight
+    distinct, which = np.unique(lengths, return_inverse=True)
+    touched = [
+        layout.touched_neurons("hidden", int(n))
+        + weight * layout.touched_neurons("attention", int(n))
+        for n in distinct
+    ]
+    return np.array(touched, dtype=np.float64)[which]
 
 
 def gain_share(layout: Layout, settings: Settings, new_hidden: Any, new_attention: Any) -> Any:

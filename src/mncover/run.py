@@ -27,7 +27,9 @@ from mncover.suites.textfile import TextFile
 from mncover.table import UNKNOWN
 from mncover.texts import Text
 
+# Unfinished work is written down so often at most, and never for more than a fiftieth of the time.
 CHECKPOINT_SECONDS = 10.0
+CHECKPOINT_SHARE = 0.02
 
 Say = Callable[[str], None]
 
@@ -88,14 +90,15 @@ def _new_run(job: Job) -> Run:
 
 def _record(job: Job, recorder: Recorder, rows: Rows) -> None:
     data = recorder.data
-    saved = time.monotonic()
+    saved, pause = time.monotonic(), CHECKPOINT_SECONDS
     with bar("Running", len(job.suite.texts), job.engine.progress, len(data.table)) as advance:
         try:
             for done in recorder.record_in_order(rows, advance):
-                due = time.monotonic() - saved >= CHECKPOINT_SECONDS
-                if due and done < len(rows):
+                start = time.monotonic()
+                if start - saved >= pause and done < len(rows):
                     _checkpoint(job, recorder)
                     saved = time.monotonic()
+                    pause = max(CHECKPOINT_SECONDS, (saved - start) / CHECKPOINT_SHARE)
         except KeyboardInterrupt:
             if len(data.table):
                 _checkpoint(job, recorder)

@@ -41,50 +41,56 @@ def sequential_filter(
     `words` is the metric's map to start from; the kept cases are added to it. A case's gain
     counts the union of its texts.
     """
-    walker = _Walker(engine, threshold, words, metric)
     total = sum(len(case) for case in cases)
     kept: list[int] = []
     gains: list[float] = []
     with bar("Filtering", total, engine.progress) as advance:
         for window in engine.windows(cases, advance):
+            walker = CaseWalker(engine, window, words, metric, always=threshold <= 0)
             for rows in window.groups:
-                gain = walker.visit(window, rows)
+                gain = walker.gain(rows)
                 if gain > threshold:
+                    walker.add(rows)
                     kept.append(len(gains))
                 gains.append(gain)
     return Selection(kept, np.array(gains, dtype=np.float64))
 
 
-class _Walker:
-    """Adds the cases that are worth it to a map, one after the other."""
+class CaseWalker:
+    """Says what the cases of a window, given by their rows, add to a map, and adds them.
 
-    def __init__(self, engine: Engine, threshold: float, words: Array, metric: Metric) -> None:
+    With `always`, every case is added whose gain is asked for (one that adds nothing changes
+    nothing), which saves trying it on a copy first.
+    """
+
+    def __init__(
+        self, engine: Engine, window: Window, words: Array, metric: Metric, always: bool = False
+    ) -> None:
         self.engine = engine
-        self.metric = metric
-        self.threshold = threshold
+        self.window = window
         self.words = words
-        # A case of several texts is tried on a copy; with one text, or if every gain is enough
-        # (a case that adds nothing changes nothing), no copy is needed.
-        self.trial = None if threshold <= 0 else engine.backend.new_map()
+        self.metric = metric
+        self.always = always
+        self._trial = None if always else engine.backend.new_map()
 
-    def visit(self, window: Window, rows: range) -> float:
-        """Return a case's gain; add the case if the gain is greater than the threshold."""
-        if self.trial is None:
-            return self._gain([self._add(window, row, self.words) for row in rows])
+    def gain(self, rows: range) -> float:
+        """Return what a case adds: the union of its texts."""
+        if self.always:
+            return self._gain([self._walk(row, self.words) for row in rows])
         if len(rows) == 1:
-            gain = self._gain([self._add(window, rows[0], self.words, store=False)])
-            if gain > self.threshold:
-                self._add(window, rows[0], self.words)
-            return gain
-        length = max((window.length(row) for row in rows), default=0)
-        self.engine.copy_touched(length, self.words, self.trial)
-        gain = self._gain([self._add(window, row, self.trial) for row in rows])
-        if gain > self.threshold:
-            self.engine.copy_touched(length, self.trial, self.words)
-        return gain
+            return self._gain([self._walk(rows[0], self.words, store=False)])
+        length = max((self.window.length(row) for row in rows), default=0)
+        self.engine.copy_touched(length, self.words, self._trial)
+        return self._gain([self._walk(row, self._trial) for row in rows])
 
-    def _add(self, window: Window, row: int, words: Array, store: bool = True) -> tuple[int, int]:
-        return self.engine.add(window, row, words, store, self.metric)
+    def add(self, rows: range) -> None:
+        """Add a case to the map."""
+        if not self.always:
+            for row in rows:
+                self._walk(row, self.words)
+
+    def _walk(self, row: int, words: Array, store: bool = True) -> tuple[int, int]:
+        return self.engine.add(self.window, row, words, store, self.metric)
 
     def _gain(self, new: list[tuple[int, int]]) -> float:
         hidden = sum(h for h, _ in new)

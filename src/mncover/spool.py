@@ -14,10 +14,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from mncover.backend import Array, Backend
 from mncover.keep import Keep
 from mncover.sites import Site
+
+_Sizes = tuple[NDArray[np.int64], list[tuple[str, int]], int]
 
 
 @dataclass(slots=True)
@@ -30,13 +33,20 @@ class _Batch:
     parts: dict[str, Any] = field(default_factory=dict)
 
 
+def spool_halves(bins: int) -> bool:
+    """Return whether two codes share a byte: 15 must be free to stand for "no bin"."""
+    return bins < 16
+
+
 class Spool:
     """Takes codes batch by batch and site by site; gives them back text by text."""
 
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
+        self._halves = spool_halves(backend.bins)
         self._batches: list[_Batch] = []
         self._where: dict[int, tuple[_Batch, int]] = {}
+        self._sizes_by_length: dict[int, _Sizes] = {}
         # Unbuffered: whole blocks go in and out, a buffer would only copy them once more.
         self._file = tempfile.TemporaryFile(prefix="mncover-", buffering=0)  # noqa: SIM115
 
@@ -69,7 +79,7 @@ class Spool:
             return
         parts[site.name] = self._file.tell()
         codes = codes.reshape(len(codes), -1)
-        if self._halved:
+        if self._halves:
             packed = np.empty((len(codes), self._stored(codes.shape[1])), dtype=np.uint8)
             self.backend.kernels.pack_halves(codes, packed)
             codes = packed
@@ -99,25 +109,32 @@ class Spool:
         return out
 
     def _read_file(self, batch: _Batch, row: int) -> Array:
-        layout, kind = self.backend.layout, self.backend.code_type
-        sizes = np.array([site.touched(batch.length) for site in layout.sites])
-        stored = self._stored(sizes) if self._halved else sizes * kind.itemsize
-        raw = np.empty(int(stored.sum()), dtype=np.uint8)
-        at = 0
-        for site, size in zip(layout.sites, stored.tolist(), strict=True):
-            self._file.seek(batch.parts[site.name] + row * size)
-            self._read_all(raw[at : at + size].data)
+        sizes, stored, bytes_of_all = self._sizes(batch.length)
+        raw = np.empty(bytes_of_all, dtype=np.uint8)
+        view, at = raw.data, 0
+        for name, size in stored:
+            self._file.seek(batch.parts[name] + row * size)
+            self._read_all(view[at : at + size])
             at += size
-        if not self._halved:
-            return raw.view(kind)
-        codes = np.empty(int(sizes.sum()), dtype=kind)
+        if not self._halves:
+            return raw.view(self.backend.code_type)
+        codes = np.empty(int(sizes.sum()), dtype=self.backend.code_type)
         self.backend.kernels.unpack_halves(raw, sizes, codes)
         return codes
 
-    @property
-    def _halved(self) -> bool:
-        """Whether two codes share a byte: 15 must be free to stand for "no bin"."""
-        return self.backend.bins < 16
+    def _sizes(self, length: int) -> _Sizes:
+        """Return how many codes each site has, how many bytes they take, and all of them."""
+        if length not in self._sizes_by_length:
+            layout, kind = self.backend.layout, self.backend.code_type
+            sizes = np.array([site.touched(length) for site in layout.sites])
+            stored = (self._stored(sizes) if self._halves else sizes * kind.itemsize).tolist()
+            names = [site.name for site in layout.sites]
+            self._sizes_by_length[length] = (
+                sizes,
+                list(zip(names, stored, strict=True)),
+                sum(stored),
+            )
+        return self._sizes_by_length[length]
 
     @staticmethod
     def _stored(n: Any) -> Any:

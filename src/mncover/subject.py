@@ -44,6 +44,7 @@ class Subject:
         self.tokenizer = tokenizer
         self.name = name or str(getattr(model.config, "_name_or_path", "") or type(model).__name__)
         self.traced = _traced_module(model)
+        self._takes_use_cache: dict[Any, bool] = {}
         with self.measuring(), torch.inference_mode():
             self.n_labels = self._count_labels()
         self.runner = model if self.n_labels else self.traced
@@ -167,7 +168,10 @@ class Subject:
 
     def call(self, module: Any, inputs: dict[str, Tensor], **options: Any) -> Any:
         """Run a module of the model; no cache of keys and values is kept."""
-        if "use_cache" in inspect.signature(module.forward).parameters:
+        if module not in self._takes_use_cache:  # asked for every batch, so remembered
+            accepted = inspect.signature(module.forward).parameters
+            self._takes_use_cache[module] = "use_cache" in accepted
+        if self._takes_use_cache[module]:
             options["use_cache"] = False
         return module(**inputs, return_dict=True, **options)
 

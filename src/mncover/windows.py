@@ -20,11 +20,11 @@ from mncover.keep import Keep
 from mncover.measure import Advance, measure
 from mncover.metrics import COVER, Metric
 from mncover.readers import EncodeReader
-from mncover.spool import Spool
+from mncover.spool import Spool, spool_halves
 from mncover.taps import Taps
 from mncover.texts import Text
 
-WINDOW_TEXTS = 2048
+WINDOW_TEXTS = 4096
 WINDOW_BYTES = 512 * 2**20
 
 
@@ -62,17 +62,19 @@ def windows(
     batch_size: int,
     advance: Advance,
     keep: Keep | None = None,
+    whole: bool = False,
 ) -> Iterator[Window]:
     """Run all groups of texts and yield them in order, window by window.
 
-    A window is good until the next one is asked for. A group is never cut.
+    A window is good until the next one is asked for. A group is never cut. With `whole` there is
+    one window, however large.
     """
     with Spool(backend) as spool:
         reader = EncodeReader(backend, *ranges, spool, keep)
-        for part in _by_number(groups):
+        for part in [list(groups)] if whole and groups else _by_number(groups):
             texts = [text for group in part for text in group]
             encodings = taps.subject.encode(texts, backend.layout.sites[0].rows)
-            for rows in _by_bytes(part, encodings, backend):
+            for rows in _by_bytes(part, encodings, backend, np.inf if whole else WINDOW_BYTES):
                 spool.clear()
                 chosen = slice(rows[0].start, rows[-1].stop)
                 picked, codes = texts[chosen], encodings[chosen]
@@ -105,17 +107,17 @@ def _by_number(groups: Sequence[Sequence[Text]]) -> Iterator[list[Sequence[Text]
 
 
 def _by_bytes(
-    groups: Sequence[Sequence[Text]], encodings: list[Encoding], backend: Backend
+    groups: Sequence[Sequence[Text]], encodings: list[Encoding], backend: Backend, limit: float
 ) -> Iterator[list[range]]:
-    """Yield runs of groups, as rows, whose codes take at most `WINDOW_BYTES` together."""
+    """Yield runs of groups, as rows, whose codes take at most `limit` bytes together."""
     part: list[range] = []
     used = start = 0
     for group in groups:
         rows = range(start, start + len(group))
         start = rows.stop
         size = sum(backend.layout.touched(encodings[row].length) for row in rows)
-        size *= backend.code_type.itemsize
-        if part and used + size > WINDOW_BYTES:
+        size = size * backend.code_type.itemsize // (2 if spool_halves(backend.bins) else 1)
+        if part and used + size > limit:
             yield part
             part, used = [], 0
         part.append(rows)

@@ -11,6 +11,8 @@ from rich.console import Console
 
 from mncover import datafile
 from mncover.cli import options as o
+from mncover.cli.reproducing import reproduce_app
+from mncover.cli.selecting import select
 from mncover.cli.suites import suite_app
 from mncover.config import Config, load_config
 from mncover.data import CoverageData
@@ -19,6 +21,7 @@ from mncover.files import replacing
 from mncover.learning_settings import chosen_settings
 from mncover.metrics import COVER, NAMES, check_metric
 from mncover.percent import display_percent
+from mncover.report.failurereport import print_failures
 from mncover.report.jsonreport import rows_to_json, to_json
 from mncover.report.maskreport import describe_masks
 from mncover.report.textreport import print_report, sorted_contexts
@@ -107,12 +110,17 @@ def report(
     sort: o.Sort = None,
     redundant: o.Redundant = None,
     heads: o.Heads = False,
+    failures: o.Failures = 0,
 ) -> int:
     """Print the coverage in a data file: by context, by layer and in all."""
     config = load_config(Path.cwd()).overridden(
         output=_name(file), fail_under=fail_under, metric=metric, sort=sort, redundant=redundant
     )
-    return _report(_summary(_read(config), config), config, heads=heads)
+    data = _read(config)
+    code = _report(_summary(data, config), config, heads=heads)
+    if failures:
+        print_failures(data, failures, Console())
+    return code
 
 
 @app.command()
@@ -167,6 +175,9 @@ def combine(
             shares += f", mnCover {display_percent(result.mncover)} %"
         print(f"Combined {len(files)} files into {output}: {shares}.")
     return 0
+
+
+app.command()(select)
 
 
 @app.command()
@@ -246,37 +257,6 @@ def masks(
     return run_mask_job(job, top)
 
 
-reproduce = typer.Typer(help="Reproduce the paper's tables and figures.", no_args_is_help=True)
-app.add_typer(reproduce, name="reproduce")
-
-
-@reproduce.command("table5")
-def reproduce_table5(
-    row: Annotated[
-        list[str],
-        typer.Option(
-            metavar="TASK=MODEL,TRAIN,TEST", help="A row: sst2, qqp or mrpc, and its files."
-        ),
-    ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write to.")] = Path(
-        "table5"
-    ),
-    setting: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A setting of learning."),
-    ] = None,
-    paper: Annotated[bool, typer.Option("--paper", help="The paper's own settings.")] = False,
-    device: o.Device = None,
-    quiet: o.Quiet = False,
-) -> int:
-    """Fidelity of the masks, beside the paper's Table 5."""
-    from mncover.experiments.table5 import parse_row, run_table5
-
-    rows = [parse_row(text) for text in row]
-    run_table5(rows, chosen_settings(paper, setting or []), output, device, quiet)
-    return 0
-
-
 def _given(**options: Any) -> list[str]:
     return [f"{name}={value}" for name, value in options.items() if value is not None]
 
@@ -294,6 +274,7 @@ def demo(
 
 
 app.add_typer(suite_app, name="suite")
+app.add_typer(reproduce_app, name="reproduce")
 
 debug = typer.Typer(help="Show what a bug report needs.", no_args_is_help=True)
 app.add_typer(debug, name="debug")

@@ -73,6 +73,9 @@ FailUnder = Annotated[
 MetricName = Annotated[
     str | None, typer.Option("--metric", help="What --fail-under judges: cover, mncover. [cover]")
 ]
+SelectMetric = Annotated[
+    str | None, typer.Option("--metric", help="What a gain is of: cover, mncover. [cover]")
+]
 Sort = Annotated[
     str | None,
     typer.Option(
@@ -91,4 +94,10 @@ Redundant = Annotated[
     ),
 ]
 Heads = Annotated[bool, typer.Option("--heads", help="Show every attention head too.")]
+Failures = Annotated[
+    int,
+    typer.Option(
+        metavar="N", min=0, help="Show up to so many failing cases of each test, with their texts."
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]

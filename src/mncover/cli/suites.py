@@ -20,8 +20,29 @@ from mncover.suites.answers import in_suite_classes, known_way
 from mncover.suites.exchange import CERTAIN, FORMATS, export_texts, index_path, read_predictions
 from mncover.suites.failures import judge_suite
 from mncover.suites.files import load_suite, save_suite
+from mncover.suites.recipes import make_suite
 
 suite_app = typer.Typer(help="Look at suites of tests, and convert them.", no_args_is_help=True)
+
+
+@suite_app.command("make")
+def suite_make(
+    recipe: Annotated[
+        Path, typer.Argument(metavar="RECIPE", help="A TOML file of templates and perturbations.")
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The JSON Lines file to write (also .gz).")
+    ],
+    seed: Annotated[int, typer.Option(help="Seed of what is drawn.")] = 0,
+    quiet: o.Quiet = False,
+) -> int:
+    """Make a suite from templates, word lists and small changes to texts."""
+    made = make_suite(recipe, seed)
+    save_suite(made, output)
+    if not quiet:
+        Console().print(suite_table(made))
+        print(f"{output}: {describe_suite(made)}.")
+    return 0
 
 
 @suite_app.command("convert")

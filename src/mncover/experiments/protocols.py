@@ -117,8 +117,9 @@ class BudgetOutcome:
 
     `lift` is the failure rate of the cases taken over that of all. `low` and `high` bound the
     failure rate of as many cases drawn at random, with 95 % probability. `found` is the share of
-    all failures among the cases taken, `error` the difference between the rate of the cases
-    taken and that of all.
+    all failures among the cases taken. `error` is what is wrong with the failure rate of all if
+    it is taken to be that of the cases taken; `adjusted_error` the same if the rate is corrected
+    by what an earlier model's failures tell (NaN without one).
     """
 
     budget: int
@@ -128,19 +129,27 @@ class BudgetOutcome:
     high: float
     found: float
     error: float
+    adjusted_error: float = math.nan
 
 
-def at_budget(verdicts: Verdicts, scores: Scores, share: float) -> BudgetOutcome:
+def at_budget(
+    verdicts: Verdicts, scores: Scores, share: float, known: Verdicts | None = None
+) -> BudgetOutcome:
     """Take the given share of the judged cases by score, the largest first, ties in order.
 
     Only judged cases take part: which cases an expectation applies to is known beforehand.
+    `known` are the verdicts on all these cases of the model that the scores are from, if that is
+    another one. The corrected estimate is its failure rate on all cases, plus how much more the
+    cases taken fail now than they did then (a difference estimator).
     """
     judged = verdicts != NOT_JUDGED
     fails, mine = verdicts[judged] == FAILS, scores[judged]
-    n, k, all_failing = len(fails), max(1, round(share * len(fails))), int(fails.sum())
-    taken = fails[np.argsort(-mine, kind="stable")[:k]]
+    n, all_failing = len(fails), int(fails.sum())
     if not n:
         return BudgetOutcome(0, *[math.nan] * 6)
+    k = max(1, round(share * n))
+    places = np.argsort(-mine, kind="stable")[:k]
+    taken = fails[places]
     rate, base = float(taken.mean()), all_failing / n
     low, high = random_interval(n, all_failing, k)
     return BudgetOutcome(
@@ -151,7 +160,24 @@ def at_budget(verdicts: Verdicts, scores: Scores, share: float) -> BudgetOutcome
         high=high / k,
         found=int(taken.sum()) / all_failing if all_failing else math.nan,
         error=rate - base,
+        adjusted_error=math.nan if known is None else rate + _shift(known[judged], places) - base,
     )
+
+
+def _shift(known: Verdicts, places: NDArray[np.int64]) -> float:
+    """Return how much less the cases taken fail than all do, by an earlier model."""
+    return failure_rate(known) - failure_rate(known[places])
+
+
+def random_at_budget(verdicts: Verdicts, share: float) -> BudgetOutcome:
+    """Return what to expect of as many cases drawn at random; its errors are root mean squares."""
+    plain = at_budget(verdicts, np.zeros(len(verdicts)), share)
+    n, k, base = int((verdicts != NOT_JUDGED).sum()), plain.budget, failure_rate(verdicts)
+    if not n:
+        return plain
+    spread = math.sqrt(base * (1 - base) / k * (n - k) / (n - 1)) if n > 1 else 0.0
+    found, lift = (k / n, 1.0) if base else (math.nan, math.nan)
+    return BudgetOutcome(k, base, lift, plain.low, plain.high, found, spread)
 
 
 def random_interval(n: int, failing: int, k: int) -> tuple[int, int]:
@@ -162,15 +188,28 @@ def random_interval(n: int, failing: int, k: int) -> tuple[int, int]:
     >>> random_interval(100, 50, 10)
     (2, 8)
     """
-    counts = range(max(0, k - (n - failing)), min(k, failing) + 1)
-    total = _log_choose(n, k)
-    chance = np.exp(
-        [_log_choose(failing, x) + _log_choose(n - failing, k - x) - total for x in counts]
-    )
-    below = np.cumsum(chance)
-    above = np.cumsum(chance[::-1])[::-1]
-    inside = [x for x, b, a in zip(counts, below, above, strict=True) if b > 0.025 and a > 0.025]
-    return inside[0], inside[-1]
+    return interval_of(chances(n, failing, k))
+
+
+def chances(n: int, failing: int, k: int) -> Scores:
+    """Return the probability of 0, 1, 2 … failures among k of n cases drawn at random.
+
+    >>> chances(4, 2, 1).round(3).tolist()
+    [0.5, 0.5]
+    """
+    found = np.zeros(min(k, failing) + 1)
+    least, total = max(0, k - (n - failing)), _log_choose(n, k)
+    for x in range(least, len(found)):
+        log = _log_choose(failing, x) + _log_choose(n - failing, k - x) - total
+        found[x] = math.exp(log)
+    return found
+
+
+def interval_of(chance: Scores) -> tuple[int, int]:
+    """Return the smallest and largest number whose tails hold no more than 2.5 % each."""
+    below, above = np.cumsum(chance), np.cumsum(chance[::-1])[::-1]
+    inside = np.flatnonzero((below > 0.025) & (above > 0.025))
+    return int(inside[0]), int(inside[-1])
 
 
 def _log_choose(n: int, k: int) -> float:

@@ -10,7 +10,7 @@ import csv
 import gzip
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -186,7 +186,19 @@ def _list(names: set[str]) -> str:
     return ", ".join(repr(name) for name in sorted(names)) or "no fields"
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
+def read_records(path: Path) -> Iterator[Record]:
+    """Yield the records of a file, each with its line, before any field is chosen."""
+    return _reader_for(path)(path)
+
+
+def kind_of(path: Path) -> str:
+    """Return the ending that says which kind of file it is, such as `.csv`, without `.gz`."""
+    _reader_for(path)
+    return (path.with_suffix("") if path.suffix == ".gz" else path).suffix.lower()
+
+
+def raw_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a text file with their numbers, without what ends them."""
     for number, line in enumerate(_open(path), start=1):
         yield number, line.rstrip("\r\n")
 
@@ -207,7 +219,7 @@ def _open(path: Path) -> Iterator[str]:
 
 
 def _read_jsonl(path: Path) -> Iterator[Record]:
-    for number, line in _lines(path):
+    for number, line in raw_lines(path):
         if not line.strip():
             continue
         try:
@@ -219,7 +231,7 @@ def _read_jsonl(path: Path) -> Iterator[Record]:
 
 
 def _read_plain(path: Path) -> Iterator[Record]:
-    yield from ((number, line) for number, line in _lines(path) if line.strip())
+    yield from ((number, line) for number, line in raw_lines(path) if line.strip())
 
 
 def _read_delimited(path: Path, delimiter: str) -> Iterator[Record]:
@@ -258,12 +270,24 @@ def _read_tsv(path: Path) -> Iterator[Record]:
     return _read_delimited(path, "\t")
 
 
-def _read_parquet(path: Path) -> Iterator[Record]:
+def _pyarrow() -> Any:
     try:
         import pyarrow
         import pyarrow.parquet
     except ImportError as error:
         raise MissingExtraError("reading Parquet", "pyarrow", "parquet") from error
+    return pyarrow
+
+
+def write_parquet_rows(source: Path, places: Sequence[int], output: Path) -> None:
+    """Write some rows of a Parquet file, with all their columns, to another."""
+    pyarrow = _pyarrow()
+    table = pyarrow.parquet.read_table(source)
+    pyarrow.parquet.write_table(table.take(pyarrow.array(places, pyarrow.int64())), output)
+
+
+def _read_parquet(path: Path) -> Iterator[Record]:
+    pyarrow = _pyarrow()
     if not path.is_file():
         raise TextError(f"{path}: no such file.")
     number = 0

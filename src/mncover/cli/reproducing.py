@@ -1,0 +1,103 @@
+"""The commands below `mncover reproduce`: the paper's tables and figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mncover.cli import options as o
+from mncover.learning_settings import chosen_settings
+from mncover.suites.answers import known_way
+
+reproduce_app = typer.Typer(help="Reproduce the paper's tables and figures.", no_args_is_help=True)
+
+ModelOption = Annotated[str, typer.Option(help="The model: a Hugging Face folder or hub name.")]
+SuiteOption = Annotated[
+    Path, typer.Option(help="The suite of tests: CheckList's .tar.gz or .pkl, or .jsonl.")
+]
+TrainOption = Annotated[Path, typer.Option(help="Texts that set the range of each neuron.")]
+JudgeOption = Annotated[
+    str | None, typer.Option(metavar="MODEL2", help="Judge the choice by a second model too.")
+]
+TextsOption = Annotated[
+    int | None,
+    typer.Option(min=1, help="Texts of each test that the paper's protocol looks at."),
+]
+FolderOption = Annotated[
+    Path | None, typer.Option("--output", "-o", help="The folder to write to. [the table's name]")
+]
+
+
+def _filtering(table: str, summary: str) -> None:
+    """Add the command of a table of Experiment 1; the three differ in tests and texts only."""
+
+    def command(
+        model: ModelOption,
+        suite: SuiteOption,
+        train: TrainOption,
+        masks: o.MasksFile = None,
+        judge: JudgeOption = None,
+        output: FolderOption = None,
+        texts: TextsOption = None,
+        classes: o.Classes = None,
+        max_length: o.MaxLength = None,
+        batch_size: o.BatchSize = None,
+        device: o.Device = None,
+        quiet: o.Quiet = False,
+    ) -> int:
+        from mncover.experiments.filtering_run import Asked, run_filtering
+
+        run_filtering(
+            Asked(
+                table=table,
+                model=model,
+                suite=suite,
+                train=train,
+                output=output or Path(table),
+                masks=masks,
+                judge=judge,
+                texts=texts,
+                classes=known_way(classes or "auto"),
+                max_length=max_length or 128,
+                batch_size=batch_size or 32,
+                device=device,
+                quiet=quiet,
+            )
+        )
+        return 0
+
+    reproduce_app.command(table, help=summary)(command)
+
+
+_filtering("table1", "Filtering the sentiment suite by coverage: the paper's Table 1 (BERT).")
+_filtering("table2", "Filtering the sentiment suite by coverage: Table 2 (RoBERTa).")
+_filtering("table6", "Filtering the QQP suite by coverage: Table 6.")
+
+
+@reproduce_app.command("table5")
+def reproduce_table5(
+    row: Annotated[
+        list[str],
+        typer.Option(
+            metavar="TASK=MODEL,TRAIN,TEST", help="A row: sst2, qqp or mrpc, and its files."
+        ),
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write to.")] = Path(
+        "table5"
+    ),
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting of learning."),
+    ] = None,
+    paper: Annotated[bool, typer.Option("--paper", help="The paper's own settings.")] = False,
+    device: o.Device = None,
+    quiet: o.Quiet = False,
+) -> int:
+    """Fidelity of the masks, beside the paper's Table 5."""
+    from mncover.experiments.table5 import parse_row, run_table5
+
+    rows = [parse_row(text) for text in row]
+    run_table5(rows, chosen_settings(paper, setting or []), output, device, quiet)
+    return 0

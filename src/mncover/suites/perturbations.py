@@ -1,0 +1,220 @@
+"""Small changes to a text that a model should not mind, or should: the variants of a suite.
+
+Each takes a text and a source of chance and returns a changed text, or None where there is
+nothing to change. Equal seeds give equal variants. In a pair, names, places and numbers change
+alike on both sides. No torch here.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import string
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+from mncover.errors import SettingsError
+from mncover.lexicons import lexicon
+from mncover.texts import Text
+
+Perturb = Callable[[str, random.Random], str | None]
+
+# Stands between the two texts of a pair while they are changed; it occurs in no word.
+_BETWEEN = "\x1f"
+
+
+def typos(text: str, rng: random.Random) -> str | None:
+    """Swap two neighbouring characters of a word.
+
+    >>> typos("film", random.Random(1))
+    'iflm'
+    """
+    places = [
+        i for i, (a, b) in enumerate(pairwise(text)) if a.isalpha() and b.isalpha() and a != b
+    ]
+    if not places:
+        return None
+    i = rng.choice(places)
+    return text[:i] + text[i + 1] + text[i] + text[i + 2 :]
+
+
+_SHORT = {
+    "is not": "isn't",
+    "are not": "aren't",
+    "was not": "wasn't",
+    "were not": "weren't",
+    "do not": "don't",
+    "does not": "doesn't",
+    "did not": "didn't",
+    "have not": "haven't",
+    "has not": "hasn't",
+    "had not": "hadn't",
+    "cannot": "can't",
+    "could not": "couldn't",
+    "should not": "shouldn't",
+    "would not": "wouldn't",
+    "will not": "won't",
+    "must not": "mustn't",
+    "i am": "i'm",
+    "i have": "i've",
+    "i will": "i'll",
+    "you are": "you're",
+    "we are": "we're",
+    "they are": "they're",
+    "it is": "it's",
+    "that is": "that's",
+    "there is": "there's",
+    "what is": "what's",
+    "he is": "he's",
+    "she is": "she's",
+}
+_LONG = {short: long for long, short in _SHORT.items()}
+
+
+def contractions(text: str, rng: random.Random) -> str | None:
+    """Write out every contraction, or contract what is written out.
+
+    >>> contractions("It isn't bad.", random.Random(0))
+    'It is not bad.'
+    """
+    plain = text.replace("\u2019", "'")
+    options = [_swapped(plain, table) for table in (_LONG, _SHORT)]
+    changed = [found for found in options if found != plain]
+    return rng.choice(changed) if changed else None
+
+
+def _swapped(text: str, table: dict[str, str]) -> str:
+    words = "|".join(re.escape(word) for word in sorted(table, key=len, reverse=True))
+
+    def swap(match: re.Match[str]) -> str:
+        found = table[match[0].lower()]
+        return found[0].upper() + found[1:] if match[0][0].isupper() else found
+
+    return re.sub(rf"\b(?:{words})\b", swap, text, flags=re.IGNORECASE)
+
+
+def punctuation(text: str, rng: random.Random) -> str | None:
+    """Take away the punctuation at the end, or put a full stop there.
+
+    >>> punctuation("Good film!", random.Random(0))
+    'Good film'
+    """
+    changed = _BETWEEN.join(_ending_changed(part) for part in text.split(_BETWEEN))
+    return changed if changed != text else None
+
+
+def _ending_changed(text: str) -> str:
+    bare = text.rstrip(string.whitespace + ".!?,;:")
+    if not bare:
+        return text
+    return bare if bare != text.rstrip() else f"{bare}."
+
+
+def names(text: str, rng: random.Random) -> str | None:
+    """Put another first name in the place of one, of the same list of women's or men's names."""
+    return _replaced(text, ("female_name", "male_name"), rng)
+
+
+def locations(text: str, rng: random.Random) -> str | None:
+    """Put another city in the place of a city, or another country in that of a country."""
+    return _replaced(text, ("city", "country"), rng)
+
+
+def _replaced(text: str, lists: Sequence[str], rng: random.Random) -> str | None:
+    """Replace one of the words that occur, everywhere, by another word of its list."""
+    found = sorted(
+        (match.start(), match[0], name)
+        for name in lists
+        for match in re.finditer(rf"\b(?:{'|'.join(lexicon(name))})\b", text)
+    )
+    if not found:
+        return None
+    _, old, name = rng.choice(found)
+    new = rng.choice([word for word in lexicon(name) if word not in text])
+    return re.sub(rf"\b{old}\b", new, text)
+
+
+def numbers(text: str, rng: random.Random) -> str | None:
+    """Change a whole number by up to a fifth, wherever it occurs; years stay four digits long."""
+    found = [n for n in re.findall(r"(?<![\w.,/@#-])\d{1,9}(?![\w/]|[.,]\d)", text) if int(n) > 0]
+    if not found:
+        return None
+    old = rng.choice(found)
+    reach = max(1, int(old) // 5)
+    low, high = max(10 ** (len(old) - 1), int(old) - reach), int(old) + reach
+    choices = [n for n in (rng.randint(low, high) for _ in range(20)) if n != int(old)]
+    if not choices:
+        return None
+    return re.sub(rf"(?<![\w.,/@#-]){old}(?![\w/]|[.,]\d)", str(choices[0]), text)
+
+
+def negation(text: str, rng: random.Random) -> str | None:
+    """Negate the first verb that can be, or take its negation away: the meaning turns round.
+
+    >>> negation("The film was good.", random.Random(0))
+    'The film was not good.'
+    """
+    match = re.search(rf"\b({_VERBS})(n't| not)?\b", text, flags=re.IGNORECASE)
+    if match is None:
+        return None
+    verb = {"ca": "can", "wo": "will"}.get(match[1].lower(), match[1])
+    return text[: match.start()] + (verb if match[2] else f"{verb} not") + text[match.end() :]
+
+
+_VERBS = (
+    "ca(?=n't)|wo(?=n't)|is|are|was|were|am|does|do|did|has|have|had|can|could|will|would|should"
+)
+
+
+def urls_and_handles(text: str, rng: random.Random) -> str | None:
+    """Put a made-up address or user name before or behind the text."""
+    letters = string.ascii_letters + string.digits
+    token = "".join(rng.choice(letters) for _ in range(6))
+    extra = rng.choice([f"@{token}", f"https://t.co/{token}"])
+    return f"{extra} {text}" if rng.random() < 0.5 else f"{text} {extra}"
+
+
+PERTURBATIONS: dict[str, Perturb] = {
+    "typos": typos,
+    "contractions": contractions,
+    "punctuation": punctuation,
+    "names": names,
+    "locations": locations,
+    "numbers": numbers,
+    "negation": negation,
+    "urls_and_handles": urls_and_handles,
+}
+
+
+def perturbation(name: str) -> Perturb:
+    """Return a perturbation by its name."""
+    if name not in PERTURBATIONS:
+        raise SettingsError(f"there is no perturbation {name!r}; {', '.join(PERTURBATIONS)}.")
+    return PERTURBATIONS[name]
+
+
+def variants_of(
+    text: Text, perturbs: Sequence[Perturb], n: int, rng: random.Random
+) -> tuple[Text, ...]:
+    """Return up to n different variants, each made by all perturbations one after the other.
+
+    A perturbation that finds nothing to change is passed over; nothing changed is no variant.
+    """
+    whole = text if isinstance(text, str) else _BETWEEN.join(text)
+    found: dict[str, None] = {}
+    for _ in range(5 * n):  # some draws repeat
+        changed = whole
+        for perturb in perturbs:
+            changed = perturb(changed, rng) or changed
+        if changed != whole:
+            found.setdefault(changed)
+        if len(found) == n:
+            break
+    return tuple(_as_text(changed, text) for changed in found)
+
+
+def _as_text(changed: str, like: Text) -> Text:
+    if isinstance(like, str):
+        return changed
+    first, _, second = changed.partition(_BETWEEN)
+    return (first, second)

@@ -1,0 +1,265 @@
+"""Making suites: templates, word lists, perturbations, recipes."""
+
+from __future__ import annotations
+
+import random
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mncover.cli import main
+from mncover.errors import SettingsError, TextError
+from mncover.lexicons import lexicon, lexicon_names
+from mncover.suites.files import load_suite
+from mncover.suites.perturbations import PERTURBATIONS, perturbation, variants_of
+from mncover.suites.recipes import make_suite
+from mncover.suites.templates import fill_template
+from tests.test_cli import error_of
+
+
+def test_a_template_gives_every_combination_once() -> None:
+    words = {"who": ["Ann", "Bo"], "what": ["actor", "baker"]}
+    assert fill_template("{who} is {a:what}.", words) == [
+        "Ann is an actor.",
+        "Ann is a baker.",
+        "Bo is an actor.",
+        "Bo is a baker.",
+    ]
+    assert fill_template("no field", words) == ["no field"]
+
+
+def test_a_field_twice_is_one_word_and_numbered_fields_differ() -> None:
+    words = {"who": ["Ann", "Bo", "Cy"]}
+    assert fill_template("{who} met {who}", words) == ["Ann met Ann", "Bo met Bo", "Cy met Cy"]
+    met = fill_template("{who} met {who2}", words)
+    assert len(met) == 6
+    assert all(str(text).split()[0] != str(text).split()[-1] for text in met)
+
+
+def test_a_pair_is_filled_alike_on_both_sides() -> None:
+    pairs = fill_template(("Is {who} in?", "Is {who} out?"), {"who": ["Ann", "Bo"]})
+    assert pairs == [("Is Ann in?", "Is Ann out?"), ("Is Bo in?", "Is Bo out?")]
+
+
+def test_a_sample_is_drawn_by_its_seed() -> None:
+    template = "{name} likes the {thing} in {city}."
+    some = fill_template(template, n=50, seed=3)
+    assert len(set(some)) == 50
+    assert some == fill_template(template, n=50, seed=3)
+    assert some != fill_template(template, n=50, seed=4)
+    # All combinations, if there are fewer than asked for.
+    assert len(fill_template("{religion}", n=500)) == len(lexicon("religion"))
+
+
+@pytest.mark.parametrize("template", ["{", "a } b", "{two words}", "{}", "{a:}"])
+def test_braces_that_are_no_field_are_refused(template: str) -> None:
+    with pytest.raises(SettingsError, match="a field is"):
+        fill_template(template)
+
+
+def test_an_unknown_or_empty_lexicon_is_refused() -> None:
+    with pytest.raises(SettingsError, match="no lexicon 'dragon'"):
+        fill_template("{dragon}")
+    with pytest.raises(SettingsError, match="is empty"):
+        fill_template("{x}", {"x": []})
+
+
+@pytest.mark.parametrize("name", lexicon_names())
+def test_lexicons_hold_different_words_without_spaces_around(name: str) -> None:
+    words = lexicon(name)
+    assert len(words) >= 10
+    assert len(set(words)) == len(words)
+    assert all(word == word.strip() and word for word in words)
+
+
+SENTENCE = "Anna isn't happy: it is 1500 miles from Paris to Boston, and Peter was late!"
+
+
+@pytest.mark.parametrize("name", PERTURBATIONS)
+@given(seed=st.integers(0, 10**6))
+def test_equal_seeds_change_a_text_alike_and_nothing_else_does(name: str, seed: int) -> None:
+    perturb = perturbation(name)
+    changed = perturb(SENTENCE, random.Random(seed))
+    assert changed == perturb(SENTENCE, random.Random(seed))
+    assert changed is not None
+    assert changed != SENTENCE
+
+
+@pytest.mark.parametrize("name", PERTURBATIONS)
+@given(text=st.text(max_size=60), seed=st.integers(0, 100))
+def test_any_text_is_changed_or_left_without_an_error(name: str, text: str, seed: int) -> None:
+    changed = perturbation(name)(text, random.Random(seed))
+    assert changed is None or isinstance(changed, str)
+    assert changed != text
+
+
+@given(seed=st.integers(0, 10**6))
+def test_each_perturbation_changes_what_it_says_and_leaves_the_rest(seed: int) -> None:
+    def changed(name: str) -> str:
+        return perturbation(name)(SENTENCE, random.Random(seed)) or ""
+
+    typo = changed("typos")
+    places = [i for i, (a, b) in enumerate(zip(SENTENCE, typo, strict=True)) if a != b]
+    assert len(places) == 2
+    assert places[1] == places[0] + 1
+    named, old = changed("names"), {"Anna", "Peter"}
+    new = set(re.findall(r"\w+", named)) - set(re.findall(r"\w+", SENTENCE))
+    assert len(new) == 1
+    assert len(old & set(re.findall(r"\w+", named))) == 1
+    (word,) = new
+    gone = (old - set(re.findall(r"\w+", named))).pop()
+    women = lexicon("female_name")
+    assert (word in women) == (gone in women)
+    place = changed("locations")
+    assert (set(place.split()) - set(SENTENCE.split())) != set()
+    assert re.sub(r"[A-Z]\w+", "", place) == re.sub(r"[A-Z]\w+", "", SENTENCE)
+    number = re.search(r"\d+", changed("numbers"))
+    assert number is not None
+    assert 1200 <= int(number[0]) <= 1800
+    assert int(number[0]) != 1500
+    assert re.sub(r"\d+", "", changed("numbers")) == re.sub(r"\d+", "", SENTENCE)
+    assert changed("punctuation") == SENTENCE[:-1]
+    added = changed("urls_and_handles")
+    assert SENTENCE in added
+    assert re.fullmatch(r"(@\w{6}|https://t\.co/\w{6})", added.replace(SENTENCE, "").strip())
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("contractions", "I'm sure it isn't.", {"I am sure it is not."}),
+        ("contractions", "They are late", {"They're late"}),
+        ("contractions", "I don\u2019t know", {"I do not know"}),
+        ("negation", "It was not bad.", {"It was bad."}),
+        ("negation", "It isn't bad.", {"It is bad."}),
+        ("negation", "You can't go", {"You can go"}),
+        ("negation", "It won't rain", {"It will rain"}),
+        ("punctuation", "Fine", {"Fine."}),
+        ("numbers", "call 3.14 or a2 or 1/2", {None}),
+        ("names", "nobody here", {None}),
+        ("locations", "nowhere", {None}),
+        ("typos", "1 2 3 !?", {None}),
+        ("negation", "Good film", {None}),
+        ("punctuation", "!!!", {None}),
+    ],
+)
+def test_perturbations_by_hand(name: str, text: str, expected: set[str | None]) -> None:
+    assert {perturbation(name)(text, random.Random(seed)) for seed in range(5)} == expected
+
+
+def test_a_pair_changes_alike_on_both_sides() -> None:
+    pair = ("Is Anna in Paris?", "Where is Anna?")
+    (found,) = variants_of(pair, [perturbation("names")], 1, random.Random(0))
+    assert isinstance(found, tuple)
+    names = [set(lexicon("female_name")) & set(re.findall(r"\w+", part)) for part in found]
+    assert names[0] == names[1]
+    assert names[0] != {"Anna"}
+    (found,) = variants_of(pair, [perturbation("punctuation")], 1, random.Random(0))
+    assert found == ("Is Anna in Paris", "Where is Anna")
+
+
+def test_variants_differ_and_perturbations_compose() -> None:
+    made = variants_of(SENTENCE, [perturbation("names")], 5, random.Random(1))
+    assert len(set(made)) == 5
+    both = variants_of(
+        SENTENCE, [perturbation("names"), perturbation("numbers")], 1, random.Random(1)
+    )
+    assert isinstance(both[0], str)
+    assert "1500" not in both[0]
+    assert not {"Anna", "Peter"} <= set(re.findall(r"\w+", both[0]))
+    assert variants_of("nobody", [perturbation("names")], 3, random.Random(1)) == ()
+    assert len(variants_of("Good!", [perturbation("punctuation")], 3, random.Random(1))) == 1
+
+
+RECIPE = """
+labels = ["negative", "positive"]
+
+[lexicons]
+food = ["soup", "apple pie"]
+
+[[tests]]
+name = "praise"
+capability = "Vocabulary"
+template = "{a:food} that is {positive_adjective}."
+label = "positive"
+n = 5
+
+[[tests]]
+name = "typos"
+texts = ["This is fine.", "What a film!"]
+perturb = ["typos"]
+variants = 2
+
+[[tests]]
+name = "turned round"
+type = "DIR"
+expectation = {expect = "label", labels = ["negative"], only_if = ["positive"]}
+file = "more.txt"
+perturb = ["negation"]
+"""
+
+
+def test_a_recipe_makes_a_suite(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(RECIPE)
+    (tmp_path / "more.txt").write_text("It is good.\nNothing to turn\n")
+    output = tmp_path / "suite.jsonl"
+    assert main(["suite", "make", str(recipe), "-o", str(output)]) == 0
+    assert "3 tests" in capsys.readouterr().out
+    suite = load_suite(output)
+    assert suite.labels == ("negative", "positive")
+    assert [test.kind for test in suite.tests] == ["MFT", "INV", "DIR"]
+    praise, typos, turned = suite.tests
+    assert len(praise.cases) == 5
+    assert {case.label for case in praise.cases} == {"positive"}
+    assert all(re.match(r"a soup|an apple pie", str(case.texts[0])) for case in praise.cases)
+    assert [len(case.texts) for case in typos.cases] == [3, 3]
+    assert [case.texts for case in turned.cases] == [("It is good.", "It is not good.")]
+    assert make_suite(recipe) == suite
+    assert make_suite(recipe, seed=1) != suite
+
+
+@pytest.mark.parametrize(
+    ("recipe", "message"),
+    [
+        ("x = 1", "not 'x'"),
+        ("tests = []", r"no \[\[tests\]\]"),
+        ("[[tests]]\ntexts = []", "test 1 has no name"),
+        ("[[tests]]\nname = 'a'", "'a': give its texts"),
+        ("[[tests]]\nname = 'a'\ntexts = ['x']\nfile = 'y'", "give its texts"),
+        ("[[tests]]\nname = 'a'\ntexts = ['x']\nwhat = 1", "unknown 'what'"),
+        ("[[tests]]\nname = 'a'\ntexts = ['x']\nperturb = ['magic']", "no perturbation 'magic'"),
+        ("[[tests]]\nname = 'a'\ntexts = ['x']\nperturb = ['names']", "it has no cases"),
+        ("[[tests]]\nname = 'a'\ntexts = ['x']\ntype = 'B'", "'type' must be"),
+        ("[[tests]]\nname = 'a'\ntexts = ['x']\nn = 0", "'n' must be"),
+        ("[[tests]]\nname = 'a'\ntexts = [3]", "a text is a string"),
+        ("[[tests]]\nname = 'a'\ntemplate = '{x'", "a field is"),
+        ("[[tests]]\nname = 'a'\nfile = 'gone.txt'", "no such file"),
+        ("[[tests]]\nname = 'a'\ntexts = ['x']\nlabel = true", "'label' must be"),
+        ("labels = 3", "'labels' must be a list"),
+        ("lexicons = 3", "'lexicons' must be a table"),
+        ("[lexicons]\nx = [1]", "'lexicons.x' must be"),
+        ("tests = [3]", "'test 1' must be a table"),
+    ],
+)
+def test_a_recipe_that_is_wrong_is_refused_in_one_line(
+    recipe: str, message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "recipe.toml"
+    path.write_text(recipe)
+    with pytest.raises(TextError, match=message) as error:
+        make_suite(path)
+    assert "recipe.toml" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_file_that_is_no_toml_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "recipe.toml"
+    path.write_text("not toml")
+    assert "cannot be read" in error_of(capsys, "suite", "make", str(path), "-o", "x.jsonl")
+    assert "cannot be read" in error_of(capsys, "suite", "make", "gone.toml", "-o", "x.jsonl")
