@@ -30,7 +30,7 @@ from mncover.experiments.protocols import at_budget, random_at_budget
 from mncover.run import Job, run_suite
 from mncover.suites.files import load_suite, save_suite
 from mncover.suites.model import Suite
-from tests.folders import Material, assemble
+from tests.folders import Material, assemble, write_material
 from tests.test_cli import error_of
 from tests.test_protocols import F, N, P, of
 from tests.test_run_suites import material, suite_of  # noqa: F401
@@ -149,6 +149,26 @@ def test_a_model_that_judges_itself_judges_the_same(command: list[str]) -> None:
             other["clean"]["20"]["failing"]["failure_rate"] == 1
         )
         assert other["clean"]["20"]["gain"]["adjusted_error"] == pytest.approx(0)
+
+
+def test_the_folder_of_another_models_table_judges_like_that_model(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "other").mkdir()
+    other = write_material(tmp_path / "other", "distilbert")
+    theirs = [*command[:-2], "-o", "theirs", "-q"]
+    theirs[theirs.index("--model") + 1] = str(other.model)
+    assert main(theirs) == 0
+    tables = []
+    for judge in (str(other.model), "theirs"):
+        assert main([*command, "--judge", judge, "-q"]) == 0
+        tables.append(json.loads(Path("out/table1.json").read_text())["rows"])
+    assert tables[0] == tables[1]
+    assert [row["own"]["failing"] for row in tables[0]] != [
+        row["other"]["failing"] for row in tables[0]
+    ]
+    Path("theirs/data/02.mncover").write_bytes(Path("theirs/data/01.mncover").read_bytes())
+    assert "something else than all of 'typos'" in error_of(capsys, *command, "--judge", "theirs")
 
 
 def test_what_is_measured_is_not_measured_again(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -104,6 +105,38 @@ def test_an_interrupted_run_keeps_the_old_file_and_goes_on_where_it_was(
     for column in ("new_hidden", "new_attention", "index", "context", "prediction", "number"):
         np.testing.assert_array_equal(expected.table[column], found.table[column])
     assert len(found.runs) == 1
+
+
+def test_texts_that_come_again_add_nothing_and_are_not_run_again(
+    material: Material, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also over windows, after checkpoints, and in another context, where they count anew."""
+    texts = tiny.texts(6, seed=4)
+    order = [0, 1, 0, 2, 3, 1, 1, 4, 0, 5, 5]
+    rows = [(context, texts[i]) for context in "ab" for i in order]
+    material.suite.write_text(
+        "\n".join(json.dumps({"text": text, "context": context}) for context, text in rows)
+    )
+    monkeypatch.setattr("mncover.windows.WINDOW_TEXTS", 2)
+    monkeypatch.setattr("mncover.run.CHECKPOINT_SECONDS", 0)
+    monkeypatch.setattr("mncover.run.CHECKPOINT_SHARE", float("inf"))
+    output = material.folder / "out.mncover"
+    assert main(material.run("-q", "-o", str(output))) == 0
+    data = datafile.read(output)
+    assert list(data.table.texts) == [text for _, text in rows]
+    cov = Coverage(str(material.model), max_length=12)
+    cov.calibrate(material.train.read_text().splitlines(), cache=False)
+    for row, (context, text) in enumerate(rows):
+        gain = cov.gain([text])[0]
+        new = data.table["new_hidden"][row] + data.table["new_attention"][row]
+        assert (new > 0) == (gain > 0)
+        cov.update([text], context=context)
+        # A lone text and one in company may differ in the last bit of an activation.
+        np.testing.assert_allclose(
+            cov.data.table.probabilities[row], data.table.probabilities[row], atol=1e-6
+        )
+    for context in "ab":
+        np.testing.assert_array_equal(cov.data.map_of(context), data.map_of(context))
 
 
 def test_unfinished_work_of_another_suite_is_not_taken_up(

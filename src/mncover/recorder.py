@@ -34,6 +34,20 @@ class _Answer(NamedTuple):
     probabilities: NDArray[np.float32]
 
 
+class _Known:
+    """The texts that the present context has had, with their answers."""
+
+    def __init__(self) -> None:
+        self.context: str | None = None
+        self.answers: dict[Text, _Answer] = {}
+
+    def of(self, context: str) -> dict[Text, _Answer]:
+        """Return those of a context; another context starts with none."""
+        if context != self.context:
+            self.context, self.answers = context, {}
+        return self.answers
+
+
 def _firsts(rows: Rows) -> list[int]:
     """Return the rows whose text their context did not have before."""
     found: list[int] = []
@@ -79,7 +93,7 @@ class Recorder:
         """
         firsts = _firsts(rows)
         advance(len(rows) - len(firsts))
-        known: dict[Text, _Answer] = {}
+        known = _Known()
         done = run = 0
         for window in self.engine.windows([[rows.texts[row]] for row in firsts], advance):
             run += len(window.texts)
@@ -92,7 +106,7 @@ class Recorder:
             yield done
 
     def _walk(
-        self, window: Window, rows: Rows, known: dict[Text, _Answer]
+        self, window: Window, rows: Rows, known: _Known
     ) -> tuple[dict[Metric, NDArray[np.int64]], list[_Answer]]:
         """Add a window's texts to the maps in order.
 
@@ -103,17 +117,15 @@ class Recorder:
         answers: list[_Answer] = []
         at = 0
         for row, (text, context) in enumerate(zip(rows.texts, rows.contexts, strict=True)):
-            if self._open is None or self._open[0] != context:
-                known.clear()
-            hits = self._hits_of(context)
-            if text not in known:
+            hits, had = self._hits_of(context), known.of(context)
+            if text not in had:
                 for metric, words in self.total:
                     new[metric][:, row] = self.engine.add(window, at, words, metric=metric)
                 for metric, words in hits:
                     self.engine.add(window, at, words, metric=metric)
-                known[text] = _Answer(window.encodings[at], window.probabilities[at])
+                had[text] = _Answer(window.encodings[at], window.probabilities[at])
                 at += 1
-            answers.append(known[text])
+            answers.append(had[text])
         return new, answers
 
     def close(self) -> None:

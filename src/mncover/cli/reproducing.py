@@ -19,7 +19,11 @@ SuiteOption = Annotated[
 ]
 TrainOption = Annotated[Path, typer.Option(help="Texts that set the range of each neuron.")]
 JudgeOption = Annotated[
-    str | None, typer.Option(metavar="MODEL2", help="Judge the choice by a second model too.")
+    str | None,
+    typer.Option(
+        metavar="MODEL2",
+        help="Judge the choice by a second model too; or the folder of its own table.",
+    ),
 ]
 TextsOption = Annotated[
     int | None,

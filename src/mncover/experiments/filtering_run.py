@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 from rich.console import Console
 
 from mncover import datafile
@@ -67,7 +66,7 @@ def run_filtering(asked: Asked) -> list[Row]:
     for name in missing:
         say(f"{asked.suite}: no test {name!r}, so it is left out.")
     data, labels = _measure(asked, suite, say)
-    others = None if asked.judge is None else _judge(asked, suite)
+    judge, others = _judge(asked, suite)
     texts = asked.texts or TABLES[asked.table][1]
     rows = [
         table_row(test.name, cases_of(mine), texts, None if others is None else others[test.name])
@@ -76,7 +75,7 @@ def run_filtering(asked: Asked) -> list[Row]:
     about = About(
         asked.table,
         Path(asked.model).name,
-        None if asked.judge is None else Path(asked.judge).name,
+        judge,
         asked.suite.name,
         texts,
         labels,
@@ -133,18 +132,36 @@ def _finished(job: Job) -> CoverageData | None:
     return data if same and outlines == [job.classes] and not data.incomplete else None
 
 
-def _judge(asked: Asked, suite: Suite) -> dict[str, Verdicts]:
-    """Return another model's verdicts on every case."""
-    subject = _classifier(str(asked.judge), asked.device)
+def _judge(asked: Asked, suite: Suite) -> tuple[str | None, dict[str, Verdicts] | None]:
+    """Return another model's name, and its verdicts on every case."""
+    if asked.judge is None:
+        return None, None
+    if (Path(asked.judge) / DATA_FOLDER).is_dir():
+        return _judged_before(Path(asked.judge), asked, suite)
+    subject = _classifier(asked.judge, asked.device)
     texts: list[Text] = list(suite.each_text())
     encodings = subject.encode(texts, asked.max_length)
     show = False if asked.quiet else None
-    with bar(f"Judging by {subject.name}", len(texts), show) as advance:
+    with bar("Judging", len(texts), show) as advance:
         found = class_probabilities(subject, encodings, asked.batch_size, advance)
     answers = in_suite_classes(found, subject.labels, suite.labels, asked.classes)
-    return {
-        outcome.test.name: np.asarray(outcome.verdicts) for outcome in judge_suite(suite, answers)
-    }
+    verdicts = {outcome.test.name: outcome.verdicts for outcome in judge_suite(suite, answers)}
+    return Path(asked.judge).name, verdicts
+
+
+def _judged_before(
+    folder: Path, asked: Asked, suite: Suite
+) -> tuple[str | None, dict[str, Verdicts] | None]:
+    """Return the verdicts in the folder that this experiment wrote for another model."""
+    name, verdicts = None, {}
+    for number, test in enumerate(suite.tests, start=1):
+        path = folder / DATA_FOLDER / f"{number:02d}.mncover"
+        data = datafile.read(path)
+        alone = TextFile.of_suite(asked.suite, replace(suite, tests=(test,)))
+        if [run.suite_fingerprint for run in data.runs] != [alone.fingerprint] or data.incomplete:
+            raise MismatchError(f"{path}: it holds something else than all of {test.name!r}.")
+        name, verdicts[test.name] = Path(data.identity.model).name, cases_of(data).verdicts
+    return name, verdicts
 
 
 def _classifier(model: str, device: str | None) -> Subject:
