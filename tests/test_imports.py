@@ -31,7 +31,8 @@ READING = [
     *("experiments/comparison", "experiments/filtering", "report/filteringreport"),
     *("report/failurereport", "report/selectreport", "cli/selecting", "cli/reproducing"),
     *("lexicons/__init__", "suites/perturbations", "suites/recipes", "suites/subset"),
-    *("suites/templates",),
+    *("suites/templates", "cli/sets", "experiments/curvedata", "experiments/comparedata"),
+    *("report/curvereport", "report/comparereport", "report/plots"),
     *("suites/textfile", "verdicts", "version"),
 ]
 HEAVY = {"torch", "transformers", "numba", "safetensors"}

@@ -13,6 +13,7 @@ from mncover import datafile
 from mncover.cli import options as o
 from mncover.cli.reproducing import reproduce_app
 from mncover.cli.selecting import select
+from mncover.cli.sets import compare, curve
 from mncover.cli.suites import suite_app
 from mncover.config import Config, load_config
 from mncover.data import CoverageData
@@ -178,6 +179,8 @@ def combine(
 
 
 app.command()(select)
+app.command()(curve)
+app.command()(compare)
 
 
 @app.command()

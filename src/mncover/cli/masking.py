@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 from rich.console import Console
 
-from mncover.cli.running import train_texts
+from mncover.calibrated import train_texts
 from mncover.config import Config
 from mncover.errors import MaskError, SettingsError, TextError
 from mncover.experiments.sweep import parse_sweep, run_sweep

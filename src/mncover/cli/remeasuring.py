@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
+from mncover.calibrated import train_texts
 from mncover.cases import Cases
 from mncover.choosing import Indices, Limit
-from mncover.cli.running import train_texts
 from mncover.config import Config
 from mncover.engine import Engine
 from mncover.errors import MismatchError, SettingsError

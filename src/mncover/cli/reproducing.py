@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 
 from mncover.cli import options as o
+from mncover.config import Config
+from mncover.experiments.filtering import SENTIMENT_TESTS
 from mncover.learning_settings import chosen_settings
 from mncover.suites.answers import known_way
 
@@ -78,6 +80,93 @@ def _filtering(table: str, summary: str) -> None:
 _filtering("table1", "Filtering the sentiment suite by coverage: the paper's Table 1 (BERT).")
 _filtering("table2", "Filtering the sentiment suite by coverage: Table 2 (RoBERTa).")
 _filtering("table6", "Filtering the QQP suite by coverage: Table 6.")
+
+
+@reproduce_app.command("figure4")
+def reproduce_figure4(
+    model: ModelOption,
+    suite: SuiteOption,
+    train: TrainOption,
+    masks: o.MasksFile = None,
+    test: Annotated[
+        list[str] | None,
+        typer.Option(help="A panel; may be given again. [the first six tests of Table 2]"),
+    ] = None,
+    texts: Annotated[int, typer.Option(min=1, help="The first so many texts of each test.")] = 1500,
+    shuffles: Annotated[int, typer.Option(min=0, help="Shuffled orders beside the given one.")] = 5,
+    max_length: o.MaxLength = None,
+    device: o.Device = None,
+    output: FolderOption = None,
+    quiet: o.Quiet = False,
+) -> int:
+    """How coverage saturates, unfiltered and filtered: the paper's Figure 4."""
+    from mncover.experiments.curves import THRESHOLDS
+    from mncover.experiments.curves_run import PAPER_AVERAGES, CurveJob, run_curves
+
+    job = CurveJob(
+        model,
+        suite,
+        _config(train, masks, max_length, device),
+        output or Path("figure4"),
+        tests=tuple(test or SENTIMENT_TESTS[:6]),
+        texts=texts,
+        thresholds=THRESHOLDS,
+        shuffles=shuffles,
+        quiet=quiet,
+        name="figure4",
+        paper=PAPER_AVERAGES,
+    )
+    run_curves(job)
+    return 0
+
+
+@reproduce_app.command("table3")
+def reproduce_table3(
+    model: ModelOption,
+    train: TrainOption,
+    sets: Annotated[
+        list[Path],
+        typer.Option(
+            "--set", help="A set of texts, in the paper's order A1, A2, A3; give it again."
+        ),
+    ],
+    masks: o.MasksFile = None,
+    texts: Annotated[
+        int, typer.Option(min=1, help="So many texts of each set; the paper has 1000.")
+    ] = 1000,
+    draws: Annotated[int, typer.Option(min=1, help="How often to draw them.")] = 20,
+    max_length: o.MaxLength = None,
+    device: o.Device = None,
+    output: FolderOption = None,
+    quiet: o.Quiet = False,
+) -> int:
+    """Coverage of the rounds of ANLI and of their unions: the paper's Table 3."""
+    from mncover.experiments.comparing_run import PAPER_TABLE3, CompareJob, run_comparison
+
+    job = CompareJob(
+        model,
+        tuple(sets),
+        _config(train, masks, max_length, device),
+        output or Path("table3"),
+        texts,
+        draws,
+        seed=0,
+        quiet=quiet,
+        name="table3",
+        paper=PAPER_TABLE3,
+    )
+    run_comparison(job)
+    return 0
+
+
+def _config(train: Path, masks: Path | None, max_length: int | None, device: str | None) -> Config:
+    """Return the defaults with what was asked for; pyproject.toml has no say in an experiment."""
+    return Config().overridden(
+        train=str(train),
+        masks=None if masks is None else str(masks),
+        max_length=max_length,
+        device=device,
+    )
 
 
 @reproduce_app.command("table5")

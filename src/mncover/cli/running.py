@@ -7,6 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from mncover.calibrated import suite_texts, train_texts
 from mncover.config import Config
 from mncover.data import CoverageData
 from mncover.engine import Engine
@@ -16,8 +17,6 @@ from mncover.metrics import check_metric
 from mncover.run import Job, run_suite
 from mncover.settings import Settings
 from mncover.suites.answers import known_way
-from mncover.suites.files import is_test_suite, load_suite
-from mncover.suites.textfile import Fields, TextFile, field_names, read_texts
 
 
 def run_from_config(model: str, suite: Path, config: Config, quiet: bool) -> CoverageData:
@@ -39,19 +38,3 @@ def run_from_config(model: str, suite: Path, config: Config, quiet: bool) -> Cov
         if job.partial.exists():
             say(f"What is finished lies in {job.partial}: run the same command to go on.")
         raise
-
-
-def suite_texts(path: Path, config: Config) -> TextFile:
-    """Read a suite of tests, or a plain file of texts."""
-    if is_test_suite(path):
-        return TextFile.of_suite(path, load_suite(path))
-    return read_texts(path, Fields(config.text, config.pair, config.label, config.context))
-
-
-def train_texts(config: Config) -> TextFile:
-    """Read the training texts by the suite's fields if the file has them, else by usual names."""
-    path = Path(str(config.train))
-    asked = {name for name in (config.text, config.pair) if name is not None}
-    same = bool(asked) and asked <= field_names(path)
-    fields = Fields(config.text, config.pair) if same else Fields()
-    return read_texts(path, fields, config.train_limit)

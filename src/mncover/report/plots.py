@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+
 from mncover.errors import MissingExtraError, SettingsError
+from mncover.experiments.comparedata import Comparison
+from mncover.experiments.curvedata import Curve
 from mncover.files import replacing
+from mncover.metrics import NAMES, Metric
 
 BLUE, ORANGE = "#2166ac", "#d95f02"
 KINDS = (".png", ".svg", ".pdf")
@@ -45,6 +50,11 @@ def require_plotting(path: Path) -> Any:
     """Return matplotlib, set to draw into files; refuse a kind of file that it cannot draw."""
     if path.suffix not in KINDS:
         raise SettingsError(f"{path}: a plot must end with {', '.join(KINDS)}.")
+    return pyplot_module()
+
+
+def pyplot_module() -> Any:
+    """Return matplotlib's pyplot, set to draw into files."""
     try:
         import matplotlib
     except ImportError as error:
@@ -63,9 +73,7 @@ def trade_off(points: Sequence[TradeOffPoint], name: str, path: Path) -> None:
         _curve(axis, points, kind, color)
     axes[0].set_ylabel("fidelity, %")
     figure.suptitle(f"What sparsity costs: {name} from {points[0].value} to {points[-1].value}")
-    with replacing(path) as temporary:
-        figure.savefig(temporary, format=path.suffix[1:], dpi=150)
-    pyplot.close(figure)
+    save_figure(figure, path)
 
 
 def _curve(axis: Any, points: Sequence[TradeOffPoint], kind: str, color: str) -> None:
@@ -77,6 +85,117 @@ def _curve(axis: Any, points: Sequence[TradeOffPoint], kind: str, color: str) ->
     for x, y, point in zip(kept, fidelity, points, strict=True):
         axis.annotate(f"{point.value}", (x, y), (5, 5), textcoords="offset points", fontsize=8)
     axis.set_xlabel(f"{kind} kept, % of those seen in training")
+    _plain(axis)
+
+
+def _plain(axis: Any) -> None:
     axis.grid(alpha=0.3)
     for side in ("top", "right"):
         axis.spines[side].set_visible(False)
+
+
+THRESHOLD_COLORS = ("#1b9e77", "#d95f02", "#7570b3", "#e7298a", "#66a61e", "#e6ab02")
+
+
+def saturation_figure(curves: Sequence[Curve], title: str, metric: Metric) -> Any:
+    """Return a figure with a panel for each list: coverage against the number of texts kept.
+
+    The band is that of shuffled orders; a filtered curve ends with a dot where it stops.
+    """
+    pyplot = pyplot_module()
+    names = list(dict.fromkeys(curve.name for curve in curves))
+    columns = min(3, len(names))
+    lines = -(-len(names) // columns)
+    size = (4.2 * columns, 3.1 * lines + 0.9)
+    figure, axes = pyplot.subplots(
+        lines, columns, figsize=size, squeeze=False, layout="constrained"
+    )
+    for axis, name in zip(axes.flat, names, strict=False):
+        mine = [curve for curve in curves if (curve.name, curve.metric) == (name, metric)]
+        _saturation_panel(axis, mine)
+        axis.set_title(name if len(name) < 45 else f"{name[:44]}…", fontsize=10)
+    for axis in axes.flat[len(names) :]:
+        axis.set_visible(False)
+    for axis in axes[:, 0]:
+        axis.set_ylabel(f"{NAMES[metric]}, %")
+    for axis in axes.flat[max(0, len(names) - columns) : len(names)]:
+        axis.set_xlabel("texts kept")
+    handles, labels = axes.flat[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=9, frameon=False)
+    figure.suptitle(title)
+    return figure
+
+
+def _saturation_panel(axis: Any, curves: Sequence[Curve]) -> None:
+    shuffled = [c for c in curves if c.seed is not None and c.threshold is None]
+    if shuffled:
+        grid = range(1, shuffled[0].visited + 1, max(1, shuffled[0].visited // 200))
+        heights = [_heights(curve, grid) for curve in shuffled]
+        low = [100 * min(h) for h in zip(*heights, strict=True)]
+        high = [100 * max(h) for h in zip(*heights, strict=True)]
+        label = f"{len(shuffled)} shuffled orders"
+        axis.fill_between(list(grid), low, high, color="0.75", label=label, linewidth=0)
+    given = [c for c in curves if c.seed is None]
+    filtered = [c for c in given if c.threshold is not None]
+    for curve in given:
+        if curve.threshold is None:
+            shares = [100 * share for share in curve.shares]
+            axis.plot(curve.texts, shares, color="black", label="all texts, given order")
+    for curve, color in zip(filtered, THRESHOLD_COLORS, strict=False):
+        shares = [100 * share for share in curve.shares]
+        label = f"gain > {curve.threshold:g}"
+        axis.plot(curve.texts, shares, color=color, linewidth=1.2, label=label)
+        axis.plot(curve.texts[-1:], shares[-1:], "o", color=color, markersize=5)
+    _plain(axis)
+    axis.set_ylim(bottom=0)
+    axis.set_xlim(left=0)
+
+
+def _heights(curve: Curve, grid: Iterable[int]) -> list[float]:
+    """Return a curve's coverage after each number of texts, by the straight line between points."""
+    found: list[float] = np.interp(list(grid), curve.texts, curve.shares).tolist()
+    return found
+
+
+def comparison_figure(found: Comparison, title: str) -> Any:
+    """Return a figure of sets: what each covers, what only it covers, what two have in common."""
+    pyplot = pyplot_module()
+    n = len(found.names)
+    size = (9.5, 1.6 + 0.55 * max(n, 3))
+    figure, (bars, matrix) = pyplot.subplots(
+        1, 2, figsize=size, layout="constrained", width_ratios=(3, 2)
+    )
+    places = list(range(n))
+    for spreads, color, label, height in (
+        (found.alone, BLUE, "covered", 0.7),
+        (found.only, ORANGE, "by no other set", 0.35),
+    ):
+        means = [100 * s.mean for s in spreads]
+        ends = [
+            [100 * (s.mean - s.low) for s in spreads],
+            [100 * (s.high - s.mean) for s in spreads],
+        ]
+        bars.barh(places, means, height, xerr=ends, color=color, label=label, ecolor="0.2")
+    bars.set_yticks(places, list(found.names))
+    bars.invert_yaxis()
+    bars.set_xlabel(f"{NAMES[found.metric]}, % ({found.texts:,} texts each, {found.draws} draws)")
+    _plain(bars)
+    bars.legend(frameon=False, fontsize=9, loc="lower right")
+    shares = [[100 * spread.mean for spread in row] for row in found.overlap]
+    matrix.imshow(shares, cmap="Blues", vmin=0, vmax=100)
+    for i, row in enumerate(shares):
+        for j, share in enumerate(row):
+            color = "white" if share > 60 else "black"
+            matrix.text(j, i, f"{share:.0f}", ha="center", va="center", color=color)
+    matrix.set_xticks(places, list(found.names), rotation=30, ha="right")
+    matrix.set_yticks(places, list(found.names))
+    matrix.set_title("in common, % of what two cover together", fontsize=10)
+    figure.suptitle(title)
+    return figure
+
+
+def save_figure(figure: Any, path: Path) -> None:
+    """Write a figure, replacing the file in one step, and close it."""
+    with replacing(path) as temporary:
+        figure.savefig(temporary, format=path.suffix[1:], dpi=150)
+    pyplot_module().close(figure)
