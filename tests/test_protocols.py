@@ -78,6 +78,9 @@ def test_chance_does_not_reach_scores_that_know_the_failures() -> None:
     assert found.mean > 0.25
     assert found.null_mean < 1.0
     assert found.null_mean <= found.null_high
+    assert found.mean_p_value == pytest.approx(1 / 201)
+    worst = paper_protocol(verdicts[::-1], 100, np.arange(100), gains, 200)
+    assert worst.mean_p_value == 1.0
 
 
 def test_nothing_kept_or_judged_gives_no_numbers_and_no_error() -> None:

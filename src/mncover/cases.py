@@ -21,7 +21,7 @@ from mncover.suites.outline import Outline
 from mncover.table import NEW_BINS, UNKNOWN
 from mncover.texts import Text
 from mncover.uncertainty import SCORES as UNCERTAINTIES
-from mncover.verdicts import complete_cases, judge_data
+from mncover.verdicts import complete_cases, judge_run
 
 Scores = NDArray[np.float64]
 
@@ -120,15 +120,27 @@ def cases_of(data: CoverageData) -> Cases:
         raise DataFileError(
             f"it holds {len(data.runs)} runs; cases are chosen from the data file of one run"
         )
-    outline = data.outlines.get(data.runs[0].id)
-    if outline is None and (data.table["case"] != UNKNOWN).any():
-        raise DataFileError("the model has no classes, so the cases of its suite were not kept")
-    return _texts_as_cases(data) if outline is None else _suite_cases(data)
+    (found,) = cases_by_run(data)
+    return found
 
 
-def _texts_as_cases(data: CoverageData) -> Cases:
+def cases_by_run(data: CoverageData) -> list[Cases]:
+    """Return the cases of every run."""
+    found = []
+    for number, run in enumerate(data.runs):
+        mine = data.table["run"] == number
+        if run.id in data.outlines:
+            found.append(_suite_cases(data, number))
+        elif (data.table["case"][mine] != UNKNOWN).any():
+            raise DataFileError("the model has no classes, so the cases of its suite were not kept")
+        else:
+            found.append(_texts_as_cases(data, np.flatnonzero(mine)))
+    return found
+
+
+def _texts_as_cases(data: CoverageData, rows: NDArray[np.int64]) -> Cases:
     table = data.table
-    order = np.argsort(table["index"], kind="stable")
+    order = rows[np.argsort(table["index"][rows], kind="stable")]
     label, prediction = table["label"][order], table["prediction"][order]
     verdicts = np.where(label == prediction, PASSES, FAILS)
     verdicts[(label == UNKNOWN) | (prediction == UNKNOWN)] = NOT_JUDGED
@@ -142,12 +154,12 @@ def _texts_as_cases(data: CoverageData) -> Cases:
     )
 
 
-def _suite_cases(data: CoverageData) -> Cases:
-    outline = data.outlines[data.runs[0].id]
+def _suite_cases(data: CoverageData, run: int) -> Cases:
+    outline = data.outlines[data.runs[run].id]
     of_test = np.repeat(np.arange(len(outline.tests)), [len(cases) for cases in outline.cases])
-    whole = complete_cases(data, 0)
+    whole = complete_cases(data, run)
     numbers = np.array([number for number, _ in whole], dtype=np.int64)
-    verdicts = [outcome.verdicts for outcome in judge_data(data)]
+    verdicts = [outcome.verdicts for outcome in judge_run(data, run)]
     return Cases(
         data,
         tuple(test.name for test in outline.tests),

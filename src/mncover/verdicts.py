@@ -26,7 +26,7 @@ def judged_cases(data: CoverageData) -> Iterator[tuple[Outline, Outcome, list[li
         if outline is None:
             continue
         whole = [rows for _, rows in complete_cases(data, number)]
-        for outcome in _judge_run(data, number, outline):
+        for outcome in judge_run(data, number):
             n = len(outcome.test.cases)
             yield outline, outcome, whole[:n]
             whole = whole[n:]
@@ -43,8 +43,9 @@ def complete_cases(data: CoverageData, run: int) -> list[tuple[int, list[int]]]:
     return [(number, mine) for number, (mine, size) in enumerate(pairs) if len(mine) == size]
 
 
-def _judge_run(data: CoverageData, number: int, outline: Outline) -> list[Outcome]:
-    table = data.table
+def judge_run(data: CoverageData, number: int) -> list[Outcome]:
+    """Judge the complete cases of one run, which must have an outline."""
+    table, outline = data.table, data.outlines[data.runs[number].id]
     texts: list[tuple[Text, ...]] = [()] * len(outline.sizes)
     whole = complete_cases(data, number)
     for case, rows in whole:

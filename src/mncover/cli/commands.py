@@ -11,6 +11,7 @@ from rich.console import Console
 
 from mncover import datafile
 from mncover.cli import options as o
+from mncover.cli.html import html
 from mncover.cli.reproducing import reproduce_app
 from mncover.cli.selecting import select
 from mncover.cli.sets import compare, curve
@@ -178,6 +179,7 @@ def combine(
     return 0
 
 
+app.command()(html)
 app.command()(select)
 app.command()(curve)
 app.command()(compare)

@@ -78,14 +78,16 @@ class _Walk:
         """Return the curve, thinned to some points of which the last is always one."""
         shares = np.cumsum(self.gains)
         n = len(shares)
-        places = np.unique(np.linspace(0, n - 1, min(n, POINTS)).round().astype(int)) if n else []
+        places: list[int] = []
+        if n:
+            places = np.unique(np.linspace(0, n - 1, min(n, POINTS)).round().astype(int)).tolist()
         return Curve(
             name,
             self.metric,
             seed,
             self.threshold,
             self.visited,
-            tuple(int(place) + 1 for place in places),
+            tuple(place + 1 for place in places),
             tuple(float(shares[place]) for place in places),
         )
 

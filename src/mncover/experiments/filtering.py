@@ -171,7 +171,33 @@ def reached_tests(judged: Sequence[Judged], budget: str, method: str) -> tuple[i
     return sum(row.found > 0 for row in rows), len(rows)
 
 
-def significant(judged: Sequence[Judged], metric: str, level: float = 0.05) -> tuple[int, int]:
-    """Return in how many tests the paper's maximum is beyond its null, and of how many."""
-    values = [row.paper[metric].p_value for row in judged if 0 < row.failing < row.judged]
+def significant(
+    judged: Sequence[Judged], metric: str, of: str = "p_value", level: float = 0.05
+) -> tuple[int, int]:
+    """Return in how many tests the paper's maximum is beyond its null, and of how many.
+
+    `of` is "p_value" for the maximum, "mean_p_value" for the mean.
+    """
+    values = [getattr(row.paper[metric], of) for row in judged if 0 < row.failing < row.judged]
     return sum(value < level for value in values), len(values)
+
+
+def alike(judged: Sequence[Judged]) -> dict[str, str]:
+    """Return the methods that choose as an earlier one does, everywhere, with that one's name.
+
+    Of two classes the less probable one says everything, so all uncertainties agree.
+    """
+    found: dict[str, str] = {}
+    methods = list(judged[0].apfd)
+    for i, method in enumerate(methods):
+        for earlier in methods[:i]:
+            if earlier not in found and all(_same(row, method, earlier) for row in judged):
+                found[method] = earlier
+                break
+    return found
+
+
+def _same(row: Judged, a: str, b: str) -> bool:
+    return all(repr(outcomes[a]) == repr(outcomes[b]) for outcomes in row.clean.values()) and repr(
+        row.apfd[a]
+    ) == repr(row.apfd[b])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from mncover.experiments.filtering import (
     PAPER_REDUCTIONS,
     Judged,
     Row,
+    alike,
     beyond_chance,
     mean,
     reached_tests,
@@ -27,7 +28,7 @@ from mncover.files import replacing
 from mncover.metrics import METRICS, NAMES, Metric
 from mncover.percent import display_percent
 
-WIDTH = 140
+WIDTH = 110
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,169 +105,150 @@ def print_tables(rows: Sequence[Row], about: About, console: Console) -> None:
     """Print the paper's table, where its reduction comes from, and the clean protocol."""
     own = [row.own for row in rows]
     metrics = [metric for metric in METRICS if metric in own[0].paper]
-    _heading(console, f"{about.table}: {about.model} on {about.suite}, the paper's protocol")
-    console.print(_paper_table(rows, own, metrics))
-    _say(console, _paper_reading(own, metrics))
-    _heading(console, "Where the reduction comes from, % of all cases of a test")
-    console.print(_reduction_table(rows, metrics))
-    _heading(console, f"The clean protocol: failure rate in % at a budget, {about.model}")
-    console.print(_clean_table(rows, own))
-    _heading(console, "Over all tests")
-    console.print(_summary_table(own))
+    title = f"{about.table}: {about.model} on {about.suite}"
+    _print_paper(rows, own, metrics, title, console)
+    for metric in metrics:
+        _heading(console, f"Where the reduction by {NAMES[metric]} comes from, % of all cases")
+        console.print(_reduction_table(rows, metric))
+    _print_clean(rows, own, f"The clean protocol, {about.model}", console)
     if about.judge is not None:
         theirs = [row.other for row in rows if row.other is not None]
-        _heading(console, f"Chosen by {about.model}, judged by {about.judge}: the paper's protocol")
-        console.print(_paper_table(rows, theirs, metrics))
-        _say(console, _paper_reading(theirs, metrics))
-        _heading(console, f"Chosen by {about.model}, judged by {about.judge}: failure rate in %")
-        console.print(_clean_table(rows, theirs))
-        _heading(console, f"Over all tests, judged by {about.judge}")
-        console.print(_summary_table(theirs))
+        title = f"Chosen by {about.model}, judged by {about.judge}"
+        _print_paper(rows, theirs, metrics, title, console)
+        _print_clean(rows, theirs, title, console)
+
+
+def _print_paper(
+    rows: Sequence[Row],
+    judged: Sequence[Judged],
+    metrics: Sequence[Metric],
+    title: str,
+    console: Console,
+) -> None:
+    for metric in metrics:
+        _heading(console, f"{title}: the paper's protocol, {NAMES[metric]}")
+        console.print(_paper_table(rows, judged, metric))
+        console.print(_paper_reading(judged, metric), markup=False, highlight=False)
+
+
+def _print_clean(
+    rows: Sequence[Row], judged: Sequence[Judged], title: str, console: Console
+) -> None:
+    same = alike(judged)
+    _heading(console, f"{title}: failure rate in % of the best 20 %")
+    console.print(_clean_table(rows, judged, same))
+    _heading(console, f"{title}: all tests")
+    console.print(_summary_table(judged, same))
+    for method, earlier in same.items():
+        console.print(f"{method} chooses as {earlier} does.", markup=False, highlight=False)
 
 
 def _heading(console: Console, text: str) -> None:
     console.print(Text(f"\n{text}", style="bold"))
 
 
-def _say(console: Console, lines: Sequence[str]) -> None:
-    for line in lines:
-        console.print(line, markup=False, highlight=False)
-
-
-def _new_table(*columns: str) -> Table:
+def _new_table(*columns: str, narrow: int = 14) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
-    table.add_column(columns[0], overflow="fold", min_width=20)
+    table.add_column(columns[0], overflow="fold", min_width=narrow)
     for name in columns[1:]:
         table.add_column(name, justify="right", no_wrap=True)
     return table
 
 
-def _percent(share: float) -> str:
-    return "-" if math.isnan(share) else display_percent(share)
+def _percent(share: float, digits: int = 2) -> str:
+    return "-" if math.isnan(share) else display_percent(share, digits)
 
 
 def _points(share: float) -> str:
     return "-" if math.isnan(share) else f"{100 * share:+.2f}"
 
 
-Cells = Callable[[Judged], list[tuple[float, Callable[[float], str]]]]
+def _chance(p: float) -> str:
+    return "-" if math.isnan(p) else f"{p:.3f}"
 
 
-def _add_rows(table: Table, rows: Sequence[Row], judged: Sequence[Judged], cells: Cells) -> None:
-    """Add a row for each test and one of their averages."""
-    found = [cells(row) for row in judged]
-    for row, values in zip(rows, found, strict=True):
-        shown = [show(value) for value, show in values]
-        table.add_row(Text(row.test), str(row.own.cases), *shown)
+def _paper_table(rows: Sequence[Row], judged: Sequence[Judged], metric: Metric) -> Table:
+    table = _new_table("Test", "D %", "max", "mean", "Δ", "null", "97.5 %", "p", "p mean")
+    found = [_paper_numbers(row, metric) for row in judged]
+    for row, numbers in zip(rows, found, strict=True):
+        table.add_row(Text(row.test), *_paper_cells(numbers))
     table.add_section()
-    averages = [
-        show(mean([values[i][0] for values in found])) for i, (_, show) in enumerate(found[0])
-    ]
-    table.add_row("average", "", *averages, style="bold")
-
-
-def _paper_table(rows: Sequence[Row], judged: Sequence[Judged], metrics: Sequence[Metric]) -> Table:
-    columns = ["max", "mean", "Δ", "null", "97.5 %", "p"]
-    names = [f"{NAMES[m]} {columns[0]}" for m in METRICS if m in metrics]  # one block a metric
-    header = [x for name in names for x in (name, *columns[1:])]
-    table = _new_table("Test", "Cases", "D %", *header)
-
-    def cells(row: Judged) -> list[tuple[float, Callable[[float], str]]]:
-        found: list[tuple[float, Callable[[float], str]]] = [(row.failure_rate, _percent)]
-        for metric in metrics:
-            o = row.paper[metric]
-            found += [(o.maximum, _percent), (o.mean, _percent)]
-            found += [(o.maximum - o.failure_rate, _points)]
-            found += [(o.null_mean, _percent), (o.null_high, _percent)]
-            found += [(o.p_value, lambda p: "-" if math.isnan(p) else f"{p:.3f}")]
-        return found
-
-    _add_rows(table, rows, judged, cells)
+    averages = [mean([numbers[i] for numbers in found]) for i in range(len(found[0]))]
+    table.add_row("average", *_paper_cells(averages), style="bold")
     return table
 
 
-def _paper_reading(judged: Sequence[Judged], metrics: Sequence[Metric]) -> list[str]:
-    lines = []
-    for metric in metrics:
-        above, n = significant(judged, metric)
-        delta = mean([row.paper[metric].maximum - row.failure_rate for row in judged])
-        null = mean([row.paper[metric].null_mean - row.failure_rate for row in judged])
-        lines.append(
-            f"{NAMES[metric]}: the maximum is {100 * delta:+.2f} points over D on average; gains "
-            f"dealt at random give {100 * null:+.2f}. Beyond chance (p < 0.05) in {above} of {n} "
-            f"tests; chance alone is expected in {0.05 * n:.1f}."
-        )
-    return lines
+def _paper_numbers(row: Judged, metric: Metric) -> list[float]:
+    o = row.paper[metric]
+    delta = o.maximum - o.failure_rate
+    shares = [row.failure_rate, o.maximum, o.mean, delta, o.null_mean, o.null_high]
+    return [*shares, o.p_value, o.mean_p_value]
 
 
-def _reduction_table(rows: Sequence[Row], metrics: Sequence[Metric]) -> Table:
+def _paper_cells(numbers: Sequence[float]) -> list[str]:
+    shows = [_percent, _percent, _percent, _points, _percent, _percent, _chance, _chance]
+    return [show(number) for show, number in zip(shows, numbers, strict=True)]
+
+
+def _paper_reading(judged: Sequence[Judged], metric: Metric) -> str:
+    above, n = significant(judged, metric)
+    by_mean, _ = significant(judged, metric, "mean_p_value")
+    delta = mean([row.paper[metric].maximum - row.failure_rate for row in judged])
+    null = mean([row.paper[metric].null_mean - row.failure_rate for row in judged])
+    return (
+        f"The maximum is {100 * delta:+.2f} points over D on average; gains dealt at random give "
+        f"{100 * null:+.2f}. Beyond chance (p < 0.05): the maximum in {above}, the mean in "
+        f"{by_mean} of {n} tests; expected by chance alone: {0.05 * n:.1f}."
+    )
+
+
+def _reduction_table(rows: Sequence[Row], metric: Metric) -> Table:
     parts = ("reduction", "truncation", "redundancy", "cut")
-    header = [
-        f"{NAMES[m]} {part}" if part == "reduction" else part
-        for m in METRICS
-        if m in metrics
-        for part in parts
-    ]
-    table = _new_table("Test", "Cases", "Visited", *header, "Paper")
-    for row in rows:
-        values = [getattr(row.own.paper[m], part) for m in metrics for part in parts]
+    table = _new_table("Test", "Cases", "Visited", *parts, "paper")
+    shares = [[getattr(row.own.paper[metric], part) for part in parts] for row in rows]
+    for row, mine in zip(rows, shares, strict=True):
         paper = PAPER_REDUCTIONS.get(row.test)
         table.add_row(
             Text(row.test),
-            str(row.own.cases),
-            str(row.candidates),
-            *(f"{100 * value:.2f}" for value in values),
+            f"{row.own.cases:,}",
+            f"{row.candidates:,}",
+            *(f"{100 * share:.2f}" for share in mine),
             "" if paper is None else f"{paper:.2f}",
         )
     table.add_section()
-    averages = [
-        f"{100 * mean([getattr(row.own.paper[m], part) for row in rows]):.2f}"
-        for m in metrics
-        for part in parts
-    ]
+    averages = [f"{100 * mean(column):.2f}" for column in zip(*shares, strict=True)]
     table.add_row("average", "", "", *averages, "", style="bold")
     return table
 
 
-def _clean_table(rows: Sequence[Row], judged: Sequence[Judged]) -> Table:
-    methods = [name for name in judged[0].clean["20"] if name != "random"]
-    table = _new_table("Test", "Cases", "D %", "at 20 %: chance", *methods)
-    interval = {
-        id(row): f"{_percent(row.clean['20']['random'].low)} to "
-        f"{_percent(row.clean['20']['random'].high)}"
-        for row in judged
-    }
-
-    def cells(row: Judged) -> list[tuple[float, Callable[[float], str]]]:
-        found: list[tuple[float, Callable[[float], str]]] = [(row.failure_rate, _percent)]
-        shown = interval[id(row)]
-        found.append((row.failure_rate, lambda _: shown))
-        found += [(row.clean["20"][m].failure_rate, _percent) for m in methods]
-        return found
-
-    _add_rows(table, rows, judged, cells)
+def _clean_table(rows: Sequence[Row], judged: Sequence[Judged], same: dict[str, str]) -> Table:
+    methods = [name for name in judged[0].apfd if name not in same]
+    table = _new_table("Test", "D", "chance", *methods)
+    rates = [[row.clean["20"][m].failure_rate for m in methods] for row in judged]
+    for row, mine, numbers in zip(rows, judged, rates, strict=True):
+        chance = mine.clean["20"]["random"]
+        table.add_row(
+            Text(row.test),
+            _percent(mine.failure_rate, 1),
+            f"{_percent(chance.low, 1)}-{_percent(chance.high, 1)}",
+            *(_percent(number, 1) for number in numbers),
+        )
+    table.add_section()
+    averages = [_percent(mean(column), 1) for column in zip(*rates, strict=True)]
+    base = _percent(mean([row.failure_rate for row in judged]), 1)
+    table.add_row("average", base, "", *averages, style="bold")
     return table
 
 
-def _summary_table(judged: Sequence[Judged]) -> Table:
+def _summary_table(judged: Sequence[Judged], same: dict[str, str]) -> Table:
     """Return what each method is worth over all tests, at each budget."""
-    table = _new_table(
-        "Chosen by",
-        "Budget %",
-        "Failing %",
-        "Lift",
-        "Found %",
-        "Tests reached",
-        "Better",
-        "Worse",
-        "Of",
-        "Error",
-        "Adjusted",
-        "APFD",
-    )
+    columns = ("Failing", "Lift", "Found", "Reached", "Better", "Worse", "Error", "Adj.", "APFD")
+    table = _new_table("Chosen by", "Budget", *columns, narrow=9)
     for budget in judged[0].clean:
         for method in judged[0].clean[budget]:
-            table.add_row(method, budget, *_summary_cells(judged, budget, method))
+            if method not in same:
+                cells = _summary_cells(judged, budget, method)
+                table.add_row(method, f"{budget} %", *cells)
         table.add_section()
     return table
 
@@ -282,10 +264,9 @@ def _summary_cells(judged: Sequence[Judged], budget: str, method: str) -> list[s
         _percent(mean([o.failure_rate for o in outcomes])),
         "-" if math.isnan(lift) else f"{lift:.2f}",
         _percent(mean([o.found for o in outcomes])),
-        "" if chance else f"{reached} of {failing}",
-        "" if chance else str(above),
-        "" if chance else str(below),
-        "" if chance else str(n),
+        "" if chance else f"{reached}/{failing}",
+        "" if chance else f"{above}/{n}",
+        "" if chance else f"{below}/{n}",
         _unsigned(mean([abs(o.error) for o in outcomes])),
         _unsigned(mean([abs(o.adjusted_error) for o in outcomes])),
         "-" if math.isnan(order) else f"{order:.3f}",

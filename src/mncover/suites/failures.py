@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mncover.errors import TextError
-from mncover.suites.expectations import Answers, Expectation, case_verdict, judge
+from mncover.suites.expectations import Answers, Expectation, Verdict, case_verdict, judge
 from mncover.suites.model import Case, Label, Suite, Test
 
 # A case passes, fails, or the expectation does not apply to it.
@@ -65,6 +65,14 @@ def judge_test(test: Test, answers: Answers, labels: Sequence[str] = ()) -> Outc
     except TextError as error:
         raise TextError(f"the test {test.name!r}: {error}") from None
     return Outcome(test, np.array(verdicts, dtype=np.int8))
+
+
+def text_verdicts(
+    test: Test, case: Case, answers: Answers, labels: Sequence[str] = ()
+) -> list[Verdict]:
+    """Return which texts of a case pass; None for those that are not judged."""
+    right = _numbers(_as_tuple(case.label), labels)
+    return judge(_numbered(test.expectation, labels), answers, right)
 
 
 def _by_case(cases: Sequence[Case], answers: Answers) -> Iterator[tuple[Case, Answers]]:

@@ -1,0 +1,387 @@
+"""The HTML report: what its pages say, and how they behave in a real browser."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mncover import datafile
+from mncover.cases import cases_of
+from mncover.cli import main
+from mncover.report.html import testpages
+from mncover.report.html.heatmaps import _coarse, heatmaps
+from mncover.report.html.testpages import PageMaker, _pieces
+from mncover.report.html.write import write_html
+from mncover.suites.files import save_suite
+from mncover.suites.model import Case, Suite
+from tests import tiny
+from tests.folders import Material, write_material
+from tests.slow import SlowCover
+from tests.test_cli import error_of
+from tests.test_run_suites import material, suite_of  # noqa: F401
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+SCRIPT = "<script>document.title = 'broken'</script><b>bold</b> & \"quoted\""
+
+
+def nasty_suite() -> Suite:
+    """Return a suite whose names and texts try to break out of the page."""
+    suite = suite_of()
+    first, second, third = suite.tests
+    cases = (Case((SCRIPT,), 0), Case((SCRIPT,), 1), Case((SCRIPT,), 2), *first.cases)
+    tests = (
+        replace(first, name=f"words {SCRIPT}", cases=cases, description=SCRIPT),
+        replace(second, capability=SCRIPT),
+        third,
+    )
+    return replace(suite, tests=tests)
+
+
+@pytest.fixture
+def report(material: Material) -> Path:  # noqa: F811
+    """Return the folder of a report of a nasty suite."""
+    save_suite(nasty_suite(), material.suite)
+    assert main(material.run("-q")) == 0
+    assert main(["html", "-q", "-o", "html"]) == 0
+    return Path("html").resolve()
+
+
+def test_the_numbers_on_the_pages_are_those_of_the_results(report: Path) -> None:
+    from mncover.coverage import Coverage
+    from mncover.percent import display_percent
+
+    result = Coverage.load("run.mncover").result()
+    index = (report / "index.html").read_text(encoding="utf-8")
+    assert f"<b>{display_percent(result.cover)}</b>" in index
+    failing = sum(outcome.failing for outcome in result.outcomes)
+    assert f"<b>{failing:,}</b>" in index
+    for context in result.contexts:
+        assert f'data-value="{context.cover}"' in index
+        assert f'data-value="{context.failing / context.judged}"' in index
+    assert len(list((report / "tests").iterdir())) == 3
+
+
+def test_a_suites_text_stays_text(report: Path) -> None:
+    pages = [report / "index.html", *sorted((report / "tests").iterdir())]
+    for page in pages:
+        content = page.read_text(encoding="utf-8")
+        assert "<script>document" not in content
+        assert "<b>bold" not in content
+        # Its own script, and on the first page the data of the maps.
+        assert content.count("<script") == (2 if page.name == "index.html" else 1)
+        assert "default-src 'none'" in content
+        assert not re.search(r"(src|href)=\"(https?:)?//", content)
+    assert "&lt;script&gt;" in pages[1].read_text(encoding="utf-8")
+
+
+def test_failing_and_redundant_cases_are_those_of_the_data(report: Path) -> None:
+    cases = cases_of(datafile.read(Path("run.mncover")))
+    pages = PageMaker(cases, 0.5, None).pages()
+    novelty = cases.scores("novelty")
+    for number, page in enumerate(pages):
+        mine = np.flatnonzero(cases.test == number)
+        failing = [int(cases.number[i]) for i in mine if cases.verdicts[i] == 0]
+        assert [case.number for case in page.failing_cases] == failing
+        assert page.failing == len(failing)
+        redundant = [int(cases.number[i]) for i in mine if novelty[i] <= 0.5]
+        assert [case.number for case in page.redundant_cases] == redundant
+        assert page.curve[-1][1] == pytest.approx(cases.scores("gain")[mine].sum())
+        assert page.curve[-1][0] == sum(len(cases.rows[i]) for i in mine)
+        for case in page.failing_cases:
+            assert any(text.passes is False for text in case.texts)
+    # The second and third copy of a text are redundant; the first is what they are most like.
+    copies = [case for case in pages[0].redundant_cases if case.number in (1, 2)]
+    assert [case.like for case in copies] == [SCRIPT, SCRIPT]
+
+
+def test_long_lists_are_cut_and_say_so(
+    material: Material,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    main(material.run("-q"))
+    monkeypatch.setattr(testpages, "MOST_FAILING", 1)
+    cases = cases_of(datafile.read(Path("run.mncover")))
+    pages = [page for page in PageMaker(cases, 0.01, None).pages() if page.failing > 1]
+    assert pages
+    assert all(len(page.failing_cases) == 1 for page in pages)
+    main(["html", "-q", "-o", "html"])
+    texts = [path.read_text() for path in Path("html/tests").iterdir()]
+    assert any("The first 1 of" in text for text in texts)
+
+
+@pytest.mark.parametrize(
+    ("text", "original", "marked"),
+    [
+        ("Ann is here.", "Bo is here.", ["Ann"]),
+        ("Bo is not here!", "Bo is here.", ["not ", "!"]),
+        (("a b", "c"), ("a b", "d"), ["c"]),
+        ("same", "same", []),
+    ],
+)
+def test_what_differs_from_the_original_is_marked(
+    text: Any, original: Any, marked: list[str]
+) -> None:
+    pieces = _pieces(text, original)
+    assert [piece for piece, differs in pieces if differs] == marked
+    whole = text if isinstance(text, str) else " | ".join(text)
+    assert "".join(piece for piece, _ in pieces) == whole
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2"])
+def test_maps_equal_the_slow_implementation(name: str, tmp_path: Path) -> None:
+    from mncover.coverage import Coverage
+
+    model, tokenizer = tiny.make(name)
+    texts, train = tiny.texts(6, seed=5), tiny.texts(8, seed=6)
+    cov = Coverage(model, tokenizer, bins=5, max_length=10).calibrate(train, cache=False)
+    cov.update(texts)
+    slow = SlowCover(model, tokenizer, 5, 10)
+    slow.calibrate(train)
+    hits = slow.union(texts)
+    length = int(cov.data.table["length"].max())
+    hidden, attention = heatmaps(cov.data)
+    width = cov.data.identity.layout.sites[0].columns
+    for layer in hidden:
+        assert len(layer.positions) == length
+        for t, share in enumerate(layer.positions):
+            mine = [h for h in hits if h[0][:2] == ("hidden", layer.layer) and h[0][3] == t]
+            assert share == pytest.approx(len(mine) / (width * 5))
+    for block in attention:
+        for head in block.heads:
+            mine = [h for h in hits if h[0][:3] == ("attention", block.layer, head.number)]
+            neurons = length * (length + 1) // 2 if name == "gpt2" else length * length
+            assert head.share == pytest.approx(len(mine) / (neurons * 5))
+            for (_, _, _, i, j), _ in mine:
+                assert head.cells[i][j] > 0
+
+
+def test_a_large_map_is_averaged_in_blocks() -> None:
+    counts = np.arange(64.0 * 64).reshape(64, 64)
+    coarse = _coarse(counts)
+    assert coarse.shape == (32, 32)
+    assert coarse[3, 5] == counts[6:8, 10:12].mean()
+    assert _coarse(np.ones((100, 100))).mean() == pytest.approx(1)
+
+
+def test_since_tells_which_cases_fail_anew(
+    material: Material,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    main(material.run("-q", "-o", "old.mncover"))
+    (tmp_path / "other").mkdir()
+    other = write_material(tmp_path / "other", "distilbert")
+    command = other.run("-q", "-o", "new.mncover")
+    command[2] = str(material.suite)
+    main(command)
+    assert main(["html", "new.mncover", "--since", "old.mncover", "-q", "-o", "html"]) == 0
+    old, new = (cases_of(datafile.read(Path(f"{name}.mncover"))) for name in ("old", "new"))
+    anew = (old.verdicts == 1) & (new.verdicts == 0)
+    gone = (old.verdicts == 0) & (new.verdicts == 1)
+    assert anew.any() or gone.any()
+    for number in range(3):
+        page = Path(f"html/tests/{number + 1:04d}.html").read_text()
+        mine = old.test == number
+        assert f"{int((anew & mine).sum())} fail anew" in page
+        assert f"{int((gone & mine).sum())} no longer fail" in page
+    index = Path("html/index.html").read_text()
+    assert "coverage not compared" in index
+    main(["html", "old.mncover", "--since", "old.mncover", "-q", "-o", "html"])
+    index = Path("html/index.html").read_text()
+    assert "Cover +0.00 points" in index
+    assert "fail anew" not in index
+
+
+def test_a_report_replaces_a_report_and_nothing_else(
+    material: Material,  # noqa: F811
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    main(material.run("-q"))
+    mine = Path("mine")
+    mine.mkdir()
+    (mine / "thesis.txt").write_text("years of work")
+    assert "no report of mncover" in error_of(capsys, "html", "-o", "mine")
+    assert (mine / "thesis.txt").read_text() == "years of work"
+    assert main(["html", "-q", "-o", "html"]) == 0
+    Path("html/tests/9999.html").write_text("of an earlier report")
+    assert main(["html", "-o", "html"]) == 0
+    assert "html/index.html" in capsys.readouterr().out
+    assert not Path("html/tests/9999.html").exists()
+    assert "no such data file" in error_of(capsys, "html", "gone.mncover")
+
+
+def test_plain_texts_and_models_without_classes_have_pages_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("bert", "gpt2"):
+        (tmp_path / name).mkdir()
+        made = write_material(tmp_path / name, name)
+        if name == "gpt2":
+            rows = [json.loads(line) for line in made.suite.read_text().splitlines()]
+            made.suite.write_text("\n".join(json.dumps({"text": row["text"]}) for row in rows))
+        assert main(made.run("-q", "-o", f"{name}.mncover")) == 0
+        assert main(["html", f"{name}.mncover", "-q", "-o", f"{name}-html"]) == 0
+    assert "Failing cases" in Path("bert-html/tests/0001.html").read_text()
+    assert len(list(Path("gpt2-html/tests").iterdir())) == 1
+
+
+# In a browser.
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    if CHROMIUM is None:
+        pytest.skip("Chromium is not installed (apt-get install chromium)")
+    from playwright.sync_api import sync_playwright
+
+    quiet = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync"]
+    quiet += ["--disable-background-networking", "--disable-component-update"]
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=CHROMIUM, args=quiet)
+        yield found
+        found.close()
+
+
+class Watched:
+    """A page that remembers errors and requests."""
+
+    def __init__(self, browser: Any, width: int = 1440, scheme: str = "light") -> None:
+        viewport = {"width": width, "height": 900}
+        self.page = browser.new_page(viewport=viewport, color_scheme=scheme)
+        self.trouble: list[str] = []
+        self.requests: list[str] = []
+        self.page.on("pageerror", lambda error: self.trouble.append(str(error)))
+        self.page.on("console", lambda message: self.trouble.append(message.text))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+
+    def open(self, path: Path) -> Any:
+        self.page.goto(path.as_uri())
+        return self.page
+
+    def check(self) -> None:
+        """Require that nothing went wrong and nothing left the machine."""
+        assert self.trouble == []
+        assert all(url.startswith("file:") for url in self.requests)
+        self.page.close()
+
+
+def first_column(page: Any) -> list[str]:
+    rows = page.locator("#test-table tbody tr:visible td:first-child")
+    return [text.strip() for text in rows.all_inner_texts()]
+
+
+def test_tables_are_sorted_and_searched(report: Path, browser: Any) -> None:
+    watched = Watched(browser)
+    page = watched.open(report / "index.html")
+    before = first_column(page)
+    assert len(before) == 3
+    page.get_by_role("button", name="Cases").click()
+    cases = page.locator("#test-table tbody td:nth-child(3)").all_inner_texts()
+    assert [int(text) for text in cases] == sorted((int(text) for text in cases), reverse=True)
+    page.get_by_role("button", name="Cases").press("Enter")  # by keyboard too
+    cases = page.locator("#test-table tbody td:nth-child(3)").all_inner_texts()
+    assert [int(text) for text in cases] == sorted(int(text) for text in cases)
+    page.get_by_role("button", name="Test").click()
+    assert first_column(page) == sorted(before, key=str.lower, reverse=True)
+    page.get_by_label("Search").fill("change")
+    assert first_column(page) == ["change names"]
+    assert page.locator("#found").inner_text() == "1 of 3"
+    page.get_by_label("Search").fill("")
+    assert len(first_column(page)) == 3
+    watched.check()
+
+
+def test_heads_and_layers_open_when_clicked(report: Path, browser: Any) -> None:
+    watched = Watched(browser)
+    page = watched.open(report / "index.html")
+    assert page.locator("#head-detail").is_hidden()
+    page.locator("#heads .cell").nth(1).click()
+    assert page.locator("#head-detail").is_visible()
+    assert page.locator("#head-title").inner_text().startswith("Layer 1, head 2:")
+    pixels = page.evaluate(
+        "[...document.getElementById('head-map').getContext('2d').getImageData(0, 0, 2, 2).data]"
+    )
+    assert len(set(map(tuple, np.array(pixels).reshape(-1, 4).tolist()))) > 1
+    page.locator("#positions button").nth(1).press("Enter")
+    assert page.locator("#layer-detail").is_visible()
+    assert page.locator("#layer-line").get_attribute("d").startswith("M")
+    watched.check()
+
+
+def test_a_tests_page_opens_and_its_cases_are_searched(report: Path, browser: Any) -> None:
+    watched = Watched(browser)
+    page = watched.open(report / "index.html")
+    page.locator("#test-table a").first.click()
+    assert page.locator("h1").inner_text() == f"words {SCRIPT}"
+    assert page.title() == f"words {SCRIPT}"
+    n = page.locator("#cases .case:visible").count()
+    assert n > 1
+    page.get_by_label("Search").fill("quoted")
+    assert 0 < page.locator("#cases .case:visible").count() < n
+    page.get_by_role("link", name="All tests").click()
+    assert "Coverage of" in page.locator("h1").inner_text()
+    watched.check()
+
+
+@pytest.mark.parametrize("width", [375, 1440])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_overflows_at_any_width(
+    report: Path, browser: Any, width: int, scheme: str
+) -> None:
+    for path in (report / "index.html", report / "tests" / "0001.html"):
+        watched = Watched(browser, width, scheme)
+        page = watched.open(path)
+        for button in page.locator("#heads .cell, #positions button").all()[:1]:
+            button.click()
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        too_wide = page.evaluate(
+            "[...document.querySelectorAll('body *')].filter((e) => "
+            "!e.closest('.scroll') && e.getBoundingClientRect().right > innerWidth + 1)"
+            ".map((e) => e.outerHTML.slice(0, 80))"
+        )
+        assert too_wide == []
+        watched.check()
+
+
+def test_light_and_dark_have_grounds_of_their_own(report: Path, browser: Any) -> None:
+    grounds = []
+    for scheme in ("light", "dark"):
+        watched = Watched(browser, scheme=scheme)
+        page = watched.open(report / "index.html")
+        grounds.append(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+        watched.check()
+    assert grounds == ["rgb(255, 255, 255)", "rgb(18, 22, 29)"]
+
+
+def test_hundreds_of_tests_are_listed_and_searched(tmp_path: Path, browser: Any) -> None:
+    """The first page is a summary: what it takes depends on the tests, not on their cases."""
+    from mncover.coverage import Coverage
+
+    texts = tiny.texts(40, seed=5)
+    cov = Coverage(*tiny.make("bert"), max_length=10).calibrate(texts, cache=False)
+    cov.update(texts, context="a", gains=True)
+    data = cov.data
+    for number in range(300):
+        data.context_number(f"context {number}")
+    table = data.table
+    rows = np.arange(300) % len(texts)
+    many = table.take(rows)
+    many.columns["context"][:] = np.arange(1, 301)
+    many.columns["number"][:] = len(texts) + np.arange(300)
+    many.columns["index"][:] = len(texts) + np.arange(300)
+    data.add_rows(many)
+    first = write_html(data, tmp_path / "x.mncover", tmp_path / "html")
+    watched = Watched(browser)
+    page = watched.open(first)
+    assert len(first_column(page)) == 301
+    page.get_by_label("Search").fill("context 29")
+    assert len(first_column(page)) == 11
+    watched.check()
