@@ -33,6 +33,7 @@ READING = [
     *("lexicons/__init__", "suites/perturbations", "suites/recipes", "suites/subset"),
     *("suites/templates", "cli/sets", "experiments/curvedata", "experiments/comparedata"),
     *("cli/html", "report/html/__init__", "report/html/write", "report/html/overview"),
+    *("limits", "report/markdown", "report/junit", "report/notebook"),
     *("report/html/testpages", "report/html/heatmaps"),
     *("report/curvereport", "report/comparereport", "report/plots"),
     *("suites/textfile", "verdicts", "version"),

@@ -19,6 +19,7 @@ from mncover.masks import Masks
 from mncover.metrics import COVER, check_metric
 from mncover.progress import bar
 from mncover.recorder import Recorder
+from mncover.report import plots
 from mncover.results import Result, gain_share, summarize
 from mncover.rows import Rows
 from mncover.selection import Selection, sequential_filter
@@ -186,6 +187,18 @@ class Coverage:
     def result(self) -> Result:
         """Return the numbers: Cover and mnCover, bins by kind, layer, head and context."""
         return summarize(self.data)
+
+    def plot_contexts(self) -> Any:
+        """Return a matplotlib figure of what each context covers, and what only it covers."""
+        return plots.contexts_figure(self.result())
+
+    def plot_layers(self) -> Any:
+        """Return a matplotlib figure of the coverage of words and attention in each layer."""
+        return plots.layers_figure(self.result())
+
+    def plot_heads(self) -> Any:
+        """Return a matplotlib figure of the coverage of every attention head."""
+        return plots.heads_figure(self.result())
 
     def save(self, path: str | Path) -> None:
         """Write everything measured to a data file, replacing it in one step."""

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from mncover import maps
 from mncover.data import CoverageData, Identity
 from mncover.metrics import COVER, MNCOVER, Metric
+from mncover.report.notebook import html_table, percent
 from mncover.settings import Settings
 from mncover.sites import Layout
 from mncover.suites.failures import Outcome
@@ -196,6 +197,19 @@ class Result:
     def texts(self) -> int:
         """How many texts were run."""
         return sum(context.texts for context in self.contexts)
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: totals, and a row for each context."""
+        names = ["context", "texts", "Cover %", "mnCover %", "adds %", "only here %", "failing %"]
+        rows = [
+            [c.name, f"{c.texts:,}", *map(percent, shares)]
+            for c in self.contexts
+            for shares in ((c.cover, c.mncover, c.adds, c.only_here, c.failure_rate),)
+        ]
+        title = f"Cover {percent(self.cover)} % of {self.identity.model}"
+        if self.mncover is not None:
+            title += f", mnCover {percent(self.mncover)} %"
+        return html_table(title, names, rows)
 
 
 def weigh(identity: Identity, words: maps.Words) -> tuple[Tally, tuple[SiteResult, ...]]:

@@ -12,6 +12,7 @@ from mncover.backend import Array
 from mncover.engine import Engine
 from mncover.metrics import COVER, Metric
 from mncover.progress import bar
+from mncover.report.notebook import html_table
 from mncover.results import gain_share
 from mncover.texts import Text
 from mncover.windows import Window
@@ -27,6 +28,13 @@ class Selection:
 
     kept: list[int]
     gains: NDArray[np.float64]
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the kept cases with their gains."""
+        rows = [[str(case), f"{self.gains[case]:.3g}"] for case in self.kept]
+        return html_table(
+            f"{len(self.kept):,} of {len(self.gains):,} cases", ["case", "gain"], rows
+        )
 
 
 def sequential_filter(

@@ -21,10 +21,13 @@ from mncover.data import CoverageData
 from mncover.errors import MismatchError, SettingsError
 from mncover.files import replacing
 from mncover.learning_settings import chosen_settings
+from mncover.limits import below_limits, parsed_limits
 from mncover.metrics import COVER, NAMES, check_metric
 from mncover.percent import display_percent
 from mncover.report.failurereport import print_failures
 from mncover.report.jsonreport import rows_to_json, to_json
+from mncover.report.junit import write_junit
+from mncover.report.markdown import FORMATS, to_markdown
 from mncover.report.maskreport import describe_masks
 from mncover.report.textreport import print_report, sorted_contexts
 from mncover.results import Result, below, summarize
@@ -113,16 +116,32 @@ def report(
     redundant: o.Redundant = None,
     heads: o.Heads = False,
     failures: o.Failures = 0,
+    kind: o.ReportFormat = "text",
+    junit: o.JUnit = None,
+    fail_under_test: o.FailUnderTest = None,
 ) -> int:
     """Print the coverage in a data file: by context, by layer and in all."""
     config = load_config(Path.cwd()).overridden(
         output=_name(file), fail_under=fail_under, metric=metric, sort=sort, redundant=redundant
     )
+    if kind not in FORMATS:
+        raise SettingsError(f"a report's format is {', '.join(FORMATS)}; got {kind!r}.")
     data = _read(config)
-    code = _report(_summary(data, config), config, heads=heads)
+    result = _summary(data, config)
+    limits = parsed_limits(fail_under_test or [], result)
+    if kind == "text":
+        code = _report(result, config, heads=heads)
+    else:
+        print(to_markdown(result, config.sort, folded=kind == "github"))
+        code = _exit_code(result, config)
     if failures:
         print_failures(data, failures, Console())
-    return code
+    if junit is not None:
+        write_junit(data, junit)
+    low = below_limits(limits, result, check_metric(config.metric, result.masked is not None))
+    for line in low:
+        Console(stderr=True).print(line, markup=False, soft_wrap=True)
+    return 2 if low else code
 
 
 @app.command()

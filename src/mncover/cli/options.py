@@ -100,4 +100,17 @@ Failures = Annotated[
         metavar="N", min=0, help="Show up to so many failing cases of each test, with their texts."
     ),
 ]
+ReportFormat = Annotated[
+    str,
+    typer.Option("--format", help="text, markdown, or github: Markdown with the table folded."),
+]
+JUnit = Annotated[
+    Path | None, typer.Option(help="Write the cases of a suite of tests as JUnit XML too.")
+]
+FailUnderTest = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=PERCENT", help="Exit with 2 if this test's coverage is below; give it again."
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]

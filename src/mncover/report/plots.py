@@ -13,6 +13,7 @@ from mncover.experiments.comparedata import Comparison
 from mncover.experiments.curvedata import Curve
 from mncover.files import replacing
 from mncover.metrics import NAMES, Metric
+from mncover.results import Result
 
 BLUE, ORANGE = "#2166ac", "#d95f02"
 KINDS = (".png", ".svg", ".pdf")
@@ -191,6 +192,55 @@ def comparison_figure(found: Comparison, title: str) -> Any:
     matrix.set_yticks(places, list(found.names))
     matrix.set_title("in common, % of what two cover together", fontsize=10)
     figure.suptitle(title)
+    return figure
+
+
+def contexts_figure(result: Result) -> Any:
+    """Return a figure of what each context covers, and what only it covers."""
+    pyplot = pyplot_module()
+    names = [context.name for context in result.contexts]
+    size = (8, 1.2 + 0.3 * max(3, len(names)))
+    figure, axis = pyplot.subplots(figsize=size, layout="constrained")
+    places = list(range(len(names)))
+    axis.barh(places, [100 * c.cover for c in result.contexts], 0.7, color=BLUE, label="covered")
+    only = [100 * c.only_here for c in result.contexts]
+    axis.barh(places, only, 0.35, color=ORANGE, label="by no other context")
+    axis.set_yticks(places, names)
+    axis.invert_yaxis()
+    axis.set_xlabel("Cover, %")
+    axis.legend(frameon=False, fontsize=9)
+    _plain(axis)
+    return figure
+
+
+def layers_figure(result: Result) -> Any:
+    """Return a figure of the covered share of what is reachable in each layer."""
+    pyplot = pyplot_module()
+    figure, axis = pyplot.subplots(figsize=(7, 3.6), layout="constrained")
+    for kind, color, label in (("hidden", BLUE, "words"), ("attention", ORANGE, "attention")):
+        sites = [site for site in result.sites if site.kind == kind]
+        shares = [100 * site.count.share_of_reachable for site in sites]
+        axis.plot([site.layer for site in sites], shares, "o-", color=color, label=label)
+    axis.set_xlabel("layer")
+    axis.set_ylabel("covered, % of what is reachable")
+    axis.set_ylim(0, 100)
+    axis.legend(frameon=False)
+    _plain(axis)
+    return figure
+
+
+def heads_figure(result: Result) -> Any:
+    """Return a figure of the covered share of what is reachable in every attention head."""
+    pyplot = pyplot_module()
+    sites = [site for site in result.sites if site.kind == "attention"]
+    shares = [[100 * head.share_of_reachable for head in site.heads] for site in sites]
+    size = (1.6 + 0.5 * len(shares[0]), 1.4 + 0.45 * len(shares))
+    figure, axis = pyplot.subplots(figsize=size, layout="constrained")
+    image = axis.imshow(shares, cmap="Blues", vmin=0, vmax=100, aspect="auto")
+    axis.set_yticks(range(len(sites)), [f"layer {site.layer}" for site in sites])
+    axis.set_xticks(range(len(shares[0])), [str(k + 1) for k in range(len(shares[0]))])
+    axis.set_xlabel("head")
+    figure.colorbar(image, label="covered, % of what is reachable")
     return figure
 
 
