@@ -168,7 +168,9 @@ def test_the_folder_of_another_models_table_judges_like_that_model(
         row["other"]["failing"] for row in tables[0]
     ]
     Path("theirs/data/02.mncover").write_bytes(Path("theirs/data/01.mncover").read_bytes())
-    assert "something else than all of 'typos'" in error_of(capsys, *command, "--judge", "theirs")
+    assert "something else than all of 'typos'" in error_of(
+        capsys, *command, "--judge", "theirs", "-q"
+    )
 
 
 def test_what_is_measured_is_not_measured_again(
