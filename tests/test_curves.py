@@ -133,6 +133,18 @@ def test_comparisons_equal_the_slow_implementation(name: str) -> None:
     assert found.overlap[1][1].mean == 1
 
 
+def test_draws_that_are_all_alike_can_be_drawn_as_a_picture() -> None:
+    from mncover.experiments.comparedata import Comparison, Spread
+    from mncover.report.plots import comparison_figure
+
+    share = 0.1  # three times this, divided by three, is a little more than it
+    alike = Spread(np.nextafter(share, 1), share, share)
+    below = Spread(np.nextafter(share, 0), share, share)
+    rows = ((alike, below), (below, alike))
+    found = Comparison("cover", ("a", "b"), (3, 3), 3, 3, *rows, (alike, alike), rows)
+    assert len(comparison_figure(found, "title").axes) == 2
+
+
 def test_the_size_of_the_draws() -> None:
     assert sample_size([100, 50], None) == 40
     assert sample_size([100, 50], 50) == 50

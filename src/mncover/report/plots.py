@@ -173,8 +173,8 @@ def comparison_figure(found: Comparison, title: str) -> Any:
     ):
         means = [100 * s.mean for s in spreads]
         ends = [
-            [100 * (s.mean - s.low) for s in spreads],
-            [100 * (s.high - s.mean) for s in spreads],
+            [max(0.0, 100 * (s.mean - s.low)) for s in spreads],  # a mean is rounded, too
+            [max(0.0, 100 * (s.high - s.mean)) for s in spreads],
         ]
         bars.barh(places, means, height, xerr=ends, color=color, label=label, ecolor="0.2")
     bars.set_yticks(places, list(found.names))
