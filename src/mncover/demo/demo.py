@@ -48,7 +48,9 @@ def _next_steps(folder: Path, model: Path, config: Config) -> str:
     return (
         f"The data file is {config.output}. Try next:\n"
         f"  mncover report {config.output} --sort -redundant --heads\n"
-        f"  mncover json {config.output} --texts --pretty\n"
+        f"  mncover report {config.output} --failures 5\n"
+        f"  mncover html {config.output}\n"
+        f"  mncover select {config.output} --budget 20% -o {folder / 'smoke.jsonl'}\n"
         f"  edit {folder / 'suite.jsonl'} and run it again:\n"
         f"  {run}\n"
         f"  your own model and texts: mncover run MODEL SUITE --train FILE"

@@ -91,6 +91,7 @@ def _curve(axis: Any, points: Sequence[TradeOffPoint], kind: str, color: str) ->
 
 def _plain(axis: Any) -> None:
     axis.grid(alpha=0.3)
+    axis.set_axisbelow(True)
     for side in ("top", "right"):
         axis.spines[side].set_visible(False)
 
@@ -181,7 +182,7 @@ def comparison_figure(found: Comparison, title: str) -> Any:
     bars.invert_yaxis()
     bars.set_xlabel(f"{NAMES[found.metric]}, % ({found.texts:,} texts each, {found.draws} draws)")
     _plain(bars)
-    bars.legend(frameon=False, fontsize=9, loc="lower right")
+    bars.legend(frameon=False, fontsize=9, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
     shares = [[100 * spread.mean for spread in row] for row in found.overlap]
     matrix.imshow(shares, cmap="Blues", vmin=0, vmax=100)
     for i, row in enumerate(shares):
@@ -208,7 +209,7 @@ def contexts_figure(result: Result) -> Any:
     axis.set_yticks(places, names)
     axis.invert_yaxis()
     axis.set_xlabel("Cover, %")
-    axis.legend(frameon=False, fontsize=9)
+    axis.legend(frameon=False, fontsize=9, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
     _plain(axis)
     return figure
 
