@@ -22,7 +22,9 @@ from mncover.suites.failures import judge_suite
 from mncover.suites.files import load_suite, save_suite
 from mncover.suites.recipes import make_suite
 
-suite_app = typer.Typer(help="Make suites of tests, look at them, and convert them.", no_args_is_help=True)
+suite_app = typer.Typer(
+    help="Make suites of tests, look at them, and convert them.", no_args_is_help=True
+)
 
 
 @suite_app.command("make")
