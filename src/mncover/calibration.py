@@ -10,12 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-
-import platformdirs
 
 from mncover.backend import Backend
 from mncover.batches import distinct
@@ -27,13 +24,6 @@ from mncover.taps import Taps
 from mncover.texts import Text, fingerprint_texts
 
 CHUNK = 4096
-
-
-def cache_folder() -> Path:
-    """Return the folder that keeps ranges: `MNCOVER_CACHE_DIR`, or the user's cache folder."""
-    override = os.environ.get("MNCOVER_CACHE_DIR")
-    base = Path(override) if override else platformdirs.user_cache_path("mncover")
-    return base / "ranges"
 
 
 def cache_key(model: str, tokenizer: str, texts: Sequence[Text], taps: Taps, length: int) -> str:

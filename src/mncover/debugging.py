@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from mncover.calibration import cache_folder
+from mncover.caching import cache_folder
 from mncover.loading import load_subject
 from mncover.sites import Layout
 from mncover.taps import find_taps
@@ -19,7 +19,8 @@ PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "numba", "safetensor
 
 def system_facts() -> dict[str, Any]:
     """Return versions, devices and the cache folder with its size."""
-    kept = list(cache_folder().glob("*")) if cache_folder().is_dir() else []
+    folder = cache_folder("ranges")
+    kept = list(folder.glob("*")) if folder.is_dir() else []
     size = sum(path.stat().st_size for path in kept) / 2**20
     return {
         "mncover": __version__,
@@ -28,7 +29,7 @@ def system_facts() -> dict[str, Any]:
         **{name: _version(name) for name in PACKAGES},
         "threads": torch.get_num_threads(),
         "cuda": torch.cuda.get_device_name() if torch.cuda.is_available() else "not available",
-        "cache": f"{cache_folder()} ({len(kept)} files, {size:.1f} MiB)",
+        "cache": f"{folder} ({len(kept)} files, {size:.1f} MiB)",
     }
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from mncover import calibration
 from mncover.backend import Array, Backend
 from mncover.batches import Encoding, distinct
+from mncover.caching import cache_folder
 from mncover.data import Identity
 from mncover.errors import MismatchError, NotCalibratedError, SettingsError
 from mncover.fingerprints import fingerprint_model, fingerprint_tokenizer
@@ -125,7 +126,7 @@ class Engine:
                 self.taps,
                 self.settings.max_length,
             )
-            path = calibration.cache_folder() / f"{key}.safetensors"
+            path = cache_folder("ranges") / f"{key}.safetensors"
         with bar("Calibrating", len(texts), self.progress) as advance:
             return calibration.calibrate(
                 self.taps, self.backend, texts, self.batch_size, advance, path
@@ -181,11 +182,15 @@ class Engine:
         return tuple(np.concatenate(part or nothing) for part in parts)
 
     def windows(
-        self, groups: Sequence[Sequence[Text]], advance: Advance, whole: bool = False
+        self,
+        groups: Sequence[Sequence[Text]],
+        advance: Advance,
+        whole: bool = False,
+        pool: bool = False,
     ) -> Iterator[Window]:
         """Run groups of texts and yield them in order, window by window, or as one window."""
         run_by = (self.taps, self.backend, self.bounds)
-        return windows(*run_by, groups, self.batch_size, advance, self.keep, whole)
+        return windows(*run_by, groups, self.batch_size, advance, self.keep, whole, pool)
 
     def add(
         self,
@@ -202,15 +207,13 @@ class Engine:
         length = window.length(row)
         if not length:
             return 0, 0
+        return self.walk(window.codes(row, metric), length, words, store)
+
+    def walk(self, codes: Array, length: int, words: Array, store: bool = True) -> tuple[int, int]:
+        """Do the same for a text of `length` tokens whose codes are given."""
         backend = self.backend
         new = backend.kernels.walk(
-            window.codes(row, metric),
-            backend.none,
-            backend.table,
-            length,
-            backend.per_neuron,
-            words,
-            store,
+            codes, backend.none, backend.table, length, backend.per_neuron, words, store
         )
         return int(new[0]), int(new[1])
 

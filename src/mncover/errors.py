@@ -50,3 +50,7 @@ class MissingExtraError(MnCoverError):
 
 class MaskError(MnCoverError):
     """Masks cannot be read or learnt, or belong to another tokenizer."""
+
+
+class MissingResourceError(MnCoverError):
+    """Data that mncover does not bring is needed; the message names the ways to get it."""

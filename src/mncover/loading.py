@@ -34,6 +34,21 @@ def load_subject(
     return Subject(loaded, _tokenizer(name if tokenizer is None else tokenizer), name)
 
 
+def class_names(name: str) -> list[str]:
+    """Return the names of the classes of a classifier in a folder or on the hub, in their order.
+
+    Only its configuration is read.
+    """
+    import transformers
+
+    _check_folder(name)
+    try:
+        config = transformers.AutoConfig.from_pretrained(name, trust_remote_code=False)
+    except (OSError, ValueError, KeyError) as error:
+        raise ModelError(f"{name}: cannot be loaded ({_first_line(error)}).") from error
+    return [str(config.id2label[i]) for i in sorted(config.id2label)]
+
+
 def _model(name: str, dtype: str) -> Any:
     import transformers
 

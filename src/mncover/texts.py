@@ -10,6 +10,9 @@ from mncover.errors import TextError
 
 Text: TypeAlias = "str | tuple[str, str]"
 
+# Stands between the two texts of a pair while they are changed together; it occurs in no word.
+BETWEEN = "\x1f"
+
 
 def is_text(value: Any) -> bool:
     """Return whether a value is a string or a tuple of two strings."""
@@ -74,6 +77,23 @@ def well_formed(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
+
+
+def joined(text: Text) -> str:
+    """Return a text as one string, so that both sides of a pair can be changed alike."""
+    return text if isinstance(text, str) else BETWEEN.join(text)
+
+
+def split_like(changed: str, like: Text) -> Text:
+    """Undo `joined` after a change that kept what stands between the sides.
+
+    >>> split_like(joined(("a", "b")).upper(), like=("a", "b"))
+    ('A', 'B')
+    """
+    if isinstance(like, str):
+        return changed
+    parts, first = changed.split(BETWEEN), like[0].count(BETWEEN) + 1
+    return BETWEEN.join(parts[:first]), BETWEEN.join(parts[first:])
 
 
 def shorten(text: Text, width: int = 60) -> str:

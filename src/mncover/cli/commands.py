@@ -11,6 +11,7 @@ from rich.console import Console
 
 from mncover import datafile
 from mncover.cli import options as o
+from mncover.cli.augmenting import augment, transform_text
 from mncover.cli.html import html
 from mncover.cli.reproducing import reproduce_app
 from mncover.cli.selecting import select
@@ -79,7 +80,7 @@ def run(
 ) -> int:
     """Run a suite through a model, write the data file and print the report."""
     config = load_config(Path.cwd()).overridden(
-        train=_name(train),
+        train=o.name_of(train),
         train_limit=train_limit,
         text=text,
         pair=pair,
@@ -91,9 +92,9 @@ def run(
         batch_size=batch_size,
         device=device,
         dtype=dtype,
-        masks=_name(masks),
+        masks=o.name_of(masks),
         classes=classes,
-        output=_name(output),
+        output=o.name_of(output),
         fail_under=fail_under,
         metric=metric,
         sort=sort,
@@ -122,7 +123,7 @@ def report(
 ) -> int:
     """Print the coverage in a data file: by context, by layer and in all."""
     config = load_config(Path.cwd()).overridden(
-        output=_name(file), fail_under=fail_under, metric=metric, sort=sort, redundant=redundant
+        output=o.name_of(file), fail_under=fail_under, metric=metric, sort=sort, redundant=redundant
     )
     if kind not in FORMATS:
         raise SettingsError(f"a report's format is {', '.join(FORMATS)}; got {kind!r}.")
@@ -158,7 +159,7 @@ def json(
 ) -> int:
     """Write the coverage in a data file as JSON."""
     config = load_config(Path.cwd()).overridden(
-        output=_name(file), fail_under=fail_under, metric=metric, redundant=redundant
+        output=o.name_of(file), fail_under=fail_under, metric=metric, redundant=redundant
     )
     data = _read(config)
     result = _summary(data, config)
@@ -202,6 +203,8 @@ app.command()(html)
 app.command()(select)
 app.command()(curve)
 app.command()(compare)
+app.command()(augment)
+app.command("transform")(transform_text)
 
 
 @app.command()
@@ -269,7 +272,12 @@ def masks(
         Console().print(describe_masks(Masks.load(show).summary(top)))
         return 0
     config = load_config(Path.cwd()).overridden(
-        train=_name(train), text=text, pair=pair, device=device, dtype=dtype, max_length=max_length
+        train=o.name_of(train),
+        text=text,
+        pair=pair,
+        device=device,
+        dtype=dtype,
+        max_length=max_length,
     )
     if model is None:
         raise SettingsError("give a MODEL to learn masks for, or --show FILE (see --help).")
@@ -324,7 +332,7 @@ def debug_model(model: o.Model, max_length: o.MaxLength = None) -> int:
 @debug.command("data")
 def debug_data(file: o.DataFile = None) -> int:
     """Show a data file's header."""
-    config = load_config(Path.cwd()).overridden(output=_name(file))
+    config = load_config(Path.cwd()).overridden(output=o.name_of(file))
     header = datafile.read_header(Path(config.output))
     header = {k: v for k, v in header.items() if k not in ("reachable", "checksums", "layout")}
     return _show(header)
@@ -335,10 +343,6 @@ def _show(facts: dict[str, Any]) -> int:
     for name, value in facts.items():
         print(f"{name:<{width}}  {value}")
     return 0
-
-
-def _name(path: Path | None) -> str | None:
-    return None if path is None else str(path)
 
 
 def _read(config: Config) -> CoverageData:

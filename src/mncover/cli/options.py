@@ -114,3 +114,8 @@ FailUnderTest = Annotated[
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+
+
+def name_of(path: Path | None) -> str | None:
+    """Return a path as the configuration keeps it."""
+    return None if path is None else str(path)

@@ -169,6 +169,76 @@ def _config(train: Path, masks: Path | None, max_length: int | None, device: str
     )
 
 
+@reproduce_app.command("table4")
+def reproduce_table4(
+    task: Annotated[str, typer.Option(help="What the table is called by: sst2, qqp, mrpc …")],
+    model: Annotated[str, typer.Option(help="The model whose coverage guides: a classifier.")],
+    base: Annotated[
+        str, typer.Option(help="The model that is trained, with a new head: an encoder.")
+    ],
+    train: Annotated[Path, typer.Option(help="Training texts with labels; they set the ranges.")],
+    test: Annotated[Path, typer.Option(help="Test texts with labels.")],
+    masks: o.MasksFile = None,
+    encoder: Annotated[
+        str | None,
+        typer.Option(metavar="MODEL", help="Compares texts with their seeds. [the model itself]"),
+    ] = None,
+    masked_lm: Annotated[
+        str | None,
+        typer.Option("--masked-lm", metavar="MODEL", help="A fill-mask model, for one of the 16."),
+    ] = None,
+    texts: Annotated[int, typer.Option(min=1, help="Training texts, drawn at random.")] = 1000,
+    full: Annotated[
+        bool, typer.Option("--full", help="All training texts, the paper's number of new ones.")
+    ] = False,
+    seeds: Annotated[int, typer.Option(min=1, help="Trainings of each kind.")] = 3,
+    similarity: Annotated[
+        float, typer.Option(min=-1, max=1, help="Cosine that a new text and its seed need.")
+    ] = 0.85,
+    max_iter: Annotated[int, typer.Option(min=1, help="Attempts for each seed, at most.")] = 10,
+    epochs: Annotated[int, typer.Option(min=1, help="How often training goes over its texts.")] = 3,
+    learning_rate: Annotated[float, typer.Option(help="The rate at its highest.")] = 1e-4,
+    equal_steps: Annotated[
+        bool,
+        typer.Option("--equal-steps", help="Train all equally long, however many texts they have."),
+    ] = False,
+    max_length: o.MaxLength = None,
+    device: o.Device = None,
+    output: FolderOption = None,
+    quiet: o.Quiet = False,
+) -> int:
+    """Training on texts that raise the coverage: the paper's Table 4."""
+    from mncover.experiments.table4_run import Table4Job, run_table4
+    from mncover.finetuning import FineTuning
+    from mncover.transforms import Resources
+
+    config = _config(train, masks, max_length, device)
+    job = Table4Job(
+        task=task,
+        model=model,
+        base=base,
+        train=train,
+        test=test,
+        config=config,
+        output=output or Path("table4"),
+        training=FineTuning(
+            epochs=epochs,
+            learning_rate=learning_rate,
+            max_length=config.max_length,
+            equal_steps=equal_steps,
+        ),
+        texts=None if full else texts,
+        seeds=seeds,
+        similarity=similarity,
+        max_iter=max_iter,
+        encoder=encoder,
+        resources=Resources(masked_lm=masked_lm, device=device),
+        quiet=quiet,
+    )
+    run_table4(job)
+    return 0
+
+
 @reproduce_app.command("table5")
 def reproduce_table5(
     row: Annotated[

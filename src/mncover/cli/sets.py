@@ -47,12 +47,12 @@ def curve(
 ) -> int:
     """Draw how coverage grows with the number of texts, unfiltered and filtered."""
     config = _config(
-        train=_name(train),
+        train=o.name_of(train),
         train_limit=train_limit,
         text=text,
         pair=pair,
         context=context,
-        masks=_name(masks),
+        masks=o.name_of(masks),
         bins=bins,
         max_length=max_length,
         attention_weight=attention_weight,
@@ -107,11 +107,11 @@ def compare(
     if len(sets) < 2:
         raise SettingsError("give at least two sets to compare (see --help).")
     config = _config(
-        train=_name(train),
+        train=o.name_of(train),
         train_limit=train_limit,
         text=text,
         pair=pair,
-        masks=_name(masks),
+        masks=o.name_of(masks),
         bins=bins,
         max_length=max_length,
         attention_weight=attention_weight,
@@ -131,7 +131,3 @@ def _config(**options: object) -> Config:
     if config.train is None:
         raise SettingsError("give the texts that set the ranges: --train FILE (see --help).")
     return config
-
-
-def _name(path: Path | None) -> str | None:
-    return None if path is None else str(path)

@@ -16,7 +16,7 @@ from typing import Any
 from safetensors.torch import load_file
 from torch import Tensor
 
-from mncover.calibration import cache_folder
+from mncover.caching import cache_folder
 from mncover.errors import MissingExtraError
 
 ADAPTER = Path(__file__).with_name("adapter.safetensors")
@@ -32,7 +32,7 @@ TOKENIZER_FILES = (
 
 def demo_model() -> Path:
     """Return the folder of the demo model, made on first use in the user's cache folder."""
-    folder = cache_folder().parent / "demo" / "minilm-sst2"
+    folder = cache_folder("demo") / "minilm-sst2"
     if not folder.is_dir():
         base = _base_folder()
         folder.parent.mkdir(parents=True, exist_ok=True)

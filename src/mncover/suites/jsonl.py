@@ -23,13 +23,13 @@ FORMAT_VERSION = 1
 
 def write_suite(suite: Suite, path: Path) -> None:
     """Write a suite; a name that ends with .gz is compressed. Equal suites make equal files."""
-    content = b"".join(_line(row) for row in _rows(suite))
+    content = b"".join(json_line(row) for row in _rows(suite))
     with replacing(path) as temporary:
         zipped = path.name.endswith(".gz")
         temporary.write_bytes(gzip.compress(content, mtime=0) if zipped else content)
 
 
-def _line(row: dict[str, Any]) -> bytes:
+def json_line(row: dict[str, Any]) -> bytes:
     """Return a line that people can read; what UTF-8 cannot carry is escaped."""
     try:
         return json.dumps(row, ensure_ascii=False).encode() + b"\n"

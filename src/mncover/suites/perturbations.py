@@ -15,12 +15,11 @@ from itertools import pairwise
 
 from mncover.errors import SettingsError
 from mncover.lexicons import lexicon
-from mncover.texts import Text
+from mncover.texts import BETWEEN, Text, joined, split_like
+from mncover.transforms import TRANSFORMS, transform
+from mncover.transforms.words import article, hide_markup, show_markup
 
 Perturb = Callable[[str, random.Random], str | None]
-
-# Stands between the two texts of a pair while they are changed; it occurs in no word.
-_BETWEEN = "\x1f"
 
 
 def typos(text: str, rng: random.Random) -> str | None:
@@ -38,7 +37,7 @@ def typos(text: str, rng: random.Random) -> str | None:
     return text[:i] + text[i + 1] + text[i] + text[i + 2 :]
 
 
-_SHORT = {
+SHORT = {
     "is not": "isn't",
     "are not": "aren't",
     "was not": "wasn't",
@@ -55,9 +54,19 @@ _SHORT = {
     "would not": "wouldn't",
     "will not": "won't",
     "must not": "mustn't",
+    "need not": "needn't",
     "i am": "i'm",
     "i have": "i've",
+    "you have": "you've",
+    "we have": "we've",
+    "they have": "they've",
     "i will": "i'll",
+    "you will": "you'll",
+    "he will": "he'll",
+    "she will": "she'll",
+    "it will": "it'll",
+    "we will": "we'll",
+    "they will": "they'll",
     "you are": "you're",
     "we are": "we're",
     "they are": "they're",
@@ -65,10 +74,12 @@ _SHORT = {
     "that is": "that's",
     "there is": "there's",
     "what is": "what's",
+    "who is": "who's",
+    "where is": "where's",
     "he is": "he's",
     "she is": "she's",
 }
-_LONG = {short: long for long, short in _SHORT.items()}
+LONG = {short: long for long, short in SHORT.items()}
 
 
 def contractions(text: str, rng: random.Random) -> str | None:
@@ -78,7 +89,7 @@ def contractions(text: str, rng: random.Random) -> str | None:
     'It is not bad.'
     """
     plain = text.replace("\u2019", "'")
-    options = [_swapped(plain, table) for table in (_LONG, _SHORT)]
+    options = [_swapped(plain, table) for table in (LONG, SHORT)]
     changed = [found for found in options if found != plain]
     return rng.choice(changed) if changed else None
 
@@ -99,7 +110,7 @@ def punctuation(text: str, rng: random.Random) -> str | None:
     >>> punctuation("Good film!", random.Random(0))
     'Good film'
     """
-    changed = _BETWEEN.join(_ending_changed(part) for part in text.split(_BETWEEN))
+    changed = BETWEEN.join(_ending_changed(part) for part in text.split(BETWEEN))
     return changed if changed != text else None
 
 
@@ -122,30 +133,50 @@ def locations(text: str, rng: random.Random) -> str | None:
 
 def _replaced(text: str, lists: Sequence[str], rng: random.Random) -> str | None:
     """Replace one of the words that occur, everywhere, by another word of its list."""
+    bare, pieces = hide_markup(text)
     found = sorted(
         (match.start(), match[0], name)
         for name in lists
-        for match in re.finditer(rf"\b(?:{'|'.join(lexicon(name))})\b", text)
+        for match in re.finditer(rf"\b(?:{'|'.join(lexicon(name))})\b", bare)
     )
     if not found:
         return None
     _, old, name = rng.choice(found)
-    new = rng.choice([word for word in lexicon(name) if word not in text])
-    return re.sub(rf"\b{old}\b", new, text)
+    others = [word for word in lexicon(name) if word not in bare]
+    return show_markup(_everywhere(bare, old, rng.choice(others)), pieces) if others else None
+
+
+def _everywhere(text: str, old: str, new: str) -> str:
+    """Replace a name wherever it occurs; an "a" or "an" before it follows."""
+
+    def put(match: re.Match[str]) -> str:
+        if match[1] is None or match[1].lower() != article(old):
+            return f"{match[1]} {new}" if match[1] else new
+        return f"{match[1][0]}{article(new)[1:]} {new}"
+
+    return re.sub(rf"\b(?:(an?|An?) )?{old}\b", put, text)
+
+
+# A whole number that is no part of something longer.
+_NUMBER = r"(?<![\w.,/@#-])[1-9][0-9]{0,8}(?![\w/]|[.,]\d)"
 
 
 def numbers(text: str, rng: random.Random) -> str | None:
     """Change a whole number by up to a fifth, wherever it occurs; years stay four digits long."""
-    found = [n for n in re.findall(r"(?<![\w.,/@#-])\d{1,9}(?![\w/]|[.,]\d)", text) if int(n) > 0]
+    bare, pieces = hide_markup(text)
+    found = re.findall(_NUMBER, bare)
     if not found:
         return None
     old = rng.choice(found)
     reach = max(1, int(old) // 5)
     low, high = max(10 ** (len(old) - 1), int(old) - reach), int(old) + reach
-    choices = [n for n in (rng.randint(low, high) for _ in range(20)) if n != int(old)]
-    if not choices:
-        return None
-    return re.sub(rf"(?<![\w.,/@#-]){old}(?![\w/]|[.,]\d)", str(choices[0]), text)
+    new = str(rng.choice([n for n in _between(low, high, rng) if n != int(old)] or [high]))
+    changed = re.sub(_NUMBER, lambda match: new if match[0] == old else match[0], bare)
+    return show_markup(changed, pieces)
+
+
+def _between(low: int, high: int, rng: random.Random) -> list[int]:
+    return [rng.randint(low, high) for _ in range(20)]
 
 
 def negation(text: str, rng: random.Random) -> str | None:
@@ -187,9 +218,17 @@ PERTURBATIONS: dict[str, Perturb] = {
 
 
 def perturbation(name: str) -> Perturb:
-    """Return a perturbation by its name."""
+    """Return a perturbation, or one of the transformations, by its name."""
+    if name == "WordSwapMaskedLM":
+        raise SettingsError(
+            f"{name} cannot be used in a recipe: it needs a masked language model, and a recipe "
+            "names none."
+        )
+    if name in TRANSFORMS:
+        return transform(name)
     if name not in PERTURBATIONS:
-        raise SettingsError(f"there is no perturbation {name!r}; {', '.join(PERTURBATIONS)}.")
+        known = ", ".join([*PERTURBATIONS, *TRANSFORMS])
+        raise SettingsError(f"there is no perturbation {name!r}; {known}.")
     return PERTURBATIONS[name]
 
 
@@ -200,7 +239,7 @@ def variants_of(
 
     A perturbation that finds nothing to change is passed over; nothing changed is no variant.
     """
-    whole = text if isinstance(text, str) else _BETWEEN.join(text)
+    whole = joined(text)
     found: dict[str, None] = {}
     for _ in range(5 * n):  # some draws repeat
         changed = whole
@@ -210,11 +249,4 @@ def variants_of(
             found.setdefault(changed)
         if len(found) == n:
             break
-    return tuple(_as_text(changed, text) for changed in found)
-
-
-def _as_text(changed: str, like: Text) -> Text:
-    if isinstance(like, str):
-        return changed
-    first, _, second = changed.partition(_BETWEEN)
-    return (first, second)
+    return tuple(split_like(changed, text) for changed in found)

@@ -117,6 +117,14 @@ def field_names(path: Path) -> set[str]:
     return set()
 
 
+def chosen_fields(path: Path, fields: Fields | None = None) -> Fields:
+    """Return the names of the fields that `read_texts` takes from a file, as far as it has any."""
+    for line, record in _reader_for(path)(path):
+        picker = _Picker(path, line, record, fields or Fields())
+        return Fields(picker.text, picker.pair, picker.label, picker.context)
+    return Fields()
+
+
 class _Picker:
     """Knows which fields of a file's records to take, decided on the first record."""
 

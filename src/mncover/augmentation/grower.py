@@ -1,0 +1,91 @@
+"""Everything that grows a set of texts, put together: subject, encoder, transformations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from mncover.augmentation.judge import Judge
+from mncover.augmentation.records import Augmented
+from mncover.augmentation.resume import Unfinished
+from mncover.augmentation.search import Search, search
+from mncover.augmentation.settings import AugmentSettings
+from mncover.embedding import Embedder
+from mncover.engine import Engine
+from mncover.errors import MnCoverError, SettingsError
+from mncover.fingerprints import fingerprint_model, fingerprint_tokenizer
+from mncover.metrics import check_metric
+from mncover.progress import bar
+from mncover.texts import Text, fingerprint_texts
+from mncover.transforms import TRANSFORMS, Resources, Transform, transform
+
+
+@dataclass(frozen=True, slots=True)
+class Grower:
+    """Grows sets of texts with one subject, one encoder and some transformations."""
+
+    engine: Engine
+    embedder: Embedder
+    transforms: Mapping[str, Transform]
+    resources: Resources
+
+    def grow(
+        self,
+        seeds: Sequence[Text],
+        settings: AugmentSettings,
+        partial: Path | None = None,
+        model_calls: int | None = None,
+    ) -> Augmented:
+        """Run Algorithm 1 over seeds.
+
+        With `partial`, the state is kept in that file from time to time, and an earlier call
+        that was cut off is continued; the file is gone when all is done.
+        """
+        if settings.metric is not None:
+            check_metric(settings.metric, self.engine.masks is not None)
+        unfinished = None if partial is None else Unfinished(partial, self._key(seeds, settings))
+        judge = Judge(self.engine, self.embedder, seeds, settings.similarity, settings.metric)
+        run = Search(seeds, self.transforms, judge, settings)
+        with bar("Changing seeds", len(seeds), self.engine.progress) as advance:
+            found = search(run, advance, unfinished, model_calls)
+        if unfinished is not None:
+            unfinished.remove()
+        return found
+
+    def _key(self, seeds: Sequence[Text], settings: AugmentSettings) -> dict[str, Any]:
+        """Return all that the outcome hangs on."""
+        engine, encoder = self.engine, self.embedder.encoder
+        return {
+            "model": engine.model_fingerprint,
+            "tokenizer": engine.tokenizer_fingerprint,
+            "ranges": None if engine.ranges is None else engine.ranges.fingerprint,
+            "masks": None if engine.masks is None else engine.masks.fingerprint,
+            "measured": asdict(engine.settings),
+            "encoder": [fingerprint_model(encoder.model), fingerprint_tokenizer(encoder.tokenizer)],
+            "resources": {name: str(value) for name, value in asdict(self.resources).items()},
+            "seeds": fingerprint_texts(seeds),
+            "settings": asdict(settings),
+        }
+
+
+def usable_transforms(
+    asked: Sequence[str], resources: Resources
+) -> tuple[dict[str, Transform], dict[str, str]]:
+    """Return the transformations asked for, or all that can be used, and why others cannot.
+
+    What was asked for by name and cannot be used is refused.
+    """
+    if asked:
+        return {name: transform(name, resources) for name in dict.fromkeys(asked)}, {}
+    usable: dict[str, Transform] = {}
+    missing: dict[str, str] = {}
+    for name in TRANSFORMS:
+        try:
+            usable[name] = transform(name, resources)
+        except MnCoverError as error:
+            missing[name] = str(error)
+    if not usable:
+        raise SettingsError("no transformation can be used: " + next(iter(missing.values())))
+    return usable, missing

@@ -1,0 +1,144 @@
+"""`mncover augment`: from files and options to a file of new texts, or a suite of tests."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+from rich.console import Console
+
+from mncover.augmentation.grower import Grower, usable_transforms
+from mncover.augmentation.output import write_accepted
+from mncover.augmentation.records import Augmented
+from mncover.augmentation.settings import AugmentSettings, Guide
+from mncover.augmentation.testing import Yield, suite_of, yield_of
+from mncover.calibrated import calibrated_engine
+from mncover.config import Config
+from mncover.embedding import Embedder
+from mncover.engine import Engine
+from mncover.errors import SettingsError
+from mncover.files import replacing
+from mncover.loading import load_subject
+from mncover.predicting import class_probabilities
+from mncover.report import augmentreport
+from mncover.suites.jsonl import write_suite
+from mncover.suites.textfile import Fields, TextFile, chosen_fields, read_texts
+from mncover.transforms import Resources
+
+Target = Literal["train", "tests"]
+
+
+@dataclass(frozen=True, slots=True)
+class AugmentJob:
+    """Everything that `mncover augment` was told."""
+
+    model: str
+    seeds: Path
+    config: Config
+    output: Path
+    guide: Guide = "cover"
+    similarity: float = 0.85
+    threshold: float = 0.0
+    max_iter: int = 10
+    seed: int = 0
+    transforms: tuple[str, ...] = ()
+    resources: Resources = field(default_factory=Resources)
+    encoder: str | None = None
+    limit: int | None = None
+    rounds: int = 1
+    include_seeds: bool = False
+    target: Target = "train"
+    quiet: bool = False
+
+    def settings(self, transforms: tuple[str, ...]) -> AugmentSettings:
+        """Return how to search with these transformations."""
+        return AugmentSettings(
+            transforms, self.guide, self.similarity, self.threshold, self.max_iter, self.seed
+        )
+
+
+def run_augment(job: AugmentJob) -> Augmented:
+    """Grow the seeds and write what was found; an earlier call that was cut off is continued."""
+    _check(job)
+    console = Console(quiet=job.quiet)
+    transforms, missing = usable_transforms(job.transforms, job.resources)
+    for name, why in missing.items():
+        console.print(f"Without {name}: {why}", style="yellow", markup=False, soft_wrap=True)
+    settings = job.settings(tuple(transforms))
+    fields = Fields(job.config.text, job.config.pair, job.config.label)
+    seeds = read_texts(job.seeds, fields, job.limit)
+    engine = calibrated_engine(job.model, job.config, job.quiet)
+    embedder = make_embedder(engine, job.encoder, job.config)
+    grower = Grower(engine, embedder, transforms, job.resources)
+    partial = job.output.with_name(job.output.name + ".partial")
+    found = grower.grow(seeds.texts * job.rounds, settings, partial)
+    yields: list[Yield] = []
+    if job.target == "tests":
+        yields = _yields(grower, seeds, settings, found)
+        write_suite(suite_of(found.accepted, seeds.texts), job.output)
+    else:
+        names = chosen_fields(job.seeds, fields)
+        write_accepted(job.output, found.accepted, seeds, names, job.include_seeds)
+    _report(job, settings, found, yields, console)
+    return found
+
+
+def make_embedder(engine: Engine, encoder: str | None, config: Config) -> Embedder:
+    """Return the encoder by which texts are compared: one of its own, or the subject."""
+    subject = engine.subject
+    if encoder is not None:
+        subject = load_subject(encoder, device=config.device, dtype=config.dtype)
+    return Embedder(subject, config.max_length, config.batch_size)
+
+
+def _check(job: AugmentJob) -> None:
+    if job.guide == "mncover" and job.config.masks is None:
+        raise SettingsError("mnCover needs masks: --masks FILE (see `mncover masks --help`).")
+    if job.target == "tests" and job.include_seeds:
+        raise SettingsError("a suite of tests has its seeds in it: leave --include-seeds out.")
+
+
+def _yields(
+    grower: Grower, seeds: TextFile, settings: AugmentSettings, found: Augmented
+) -> list[Yield]:
+    """Return the failures of this search and of an unguided one that runs as many texts."""
+    engine = grower.engine
+    if not engine.subject.n_labels:
+        return []
+    encodings = engine.subject.encode(seeds.texts, engine.settings.max_length)
+    probabilities = class_probabilities(engine.subject, encodings, engine.batch_size)
+    answers = engine.subject.predictions(probabilities).tolist()
+    yields = [yield_of(f"guided by {settings.guide}", found, answers)]
+    if settings.metric is not None:
+        # Seeds come again and again, until as many texts were run.
+        again = 1 + 2 * found.model_calls // max(len(seeds.texts), 1)
+        free = replace(settings, guide="none", seed=settings.seed + 1)
+        other = grower.grow(seeds.texts * again, free, model_calls=found.model_calls)
+        yields.append(yield_of("unguided", other, answers))
+    return yields
+
+
+def _report(
+    job: AugmentJob,
+    settings: AugmentSettings,
+    found: Augmented,
+    yields: list[Yield],
+    console: Console,
+) -> None:
+    beside = job.output.with_name(job.output.name + ".report.json")
+    content = augmentreport.to_json(found, settings.transforms, settings.guide, yields)
+    with replacing(beside) as temporary:
+        temporary.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    console.print()
+    for line in augmentreport.summary(found, settings.guide):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    console.print()
+    console.print(augmentreport.transform_table(found, settings.transforms))
+    console.print()
+    console.print(augmentreport.combination_table(found))
+    if yields:
+        console.print()
+        console.print(augmentreport.yield_table(yields))
+    console.print(f"\nWrote {job.output} and {beside}.", markup=False, soft_wrap=True)

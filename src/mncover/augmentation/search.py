@@ -1,0 +1,204 @@
+"""Algorithm 1: grow a set of texts by those that make the model do something new.
+
+For each seed text two transformations are drawn: the first from the queue of those that worked,
+or at random as long as none has, the second at random. What they make of the seed is accepted if
+it raises the coverage over everything seen so far and still means the same; then its
+transformations join the queue and the next seed comes. Otherwise there is another attempt.
+
+The outcome is that of going attempt by attempt. The model, however, runs many texts at once: the
+attempts of coming seeds are guessed, run together, and accepted in order by what they add then. A
+wrong guess costs time and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from mncover.augmentation.attempts import Attempt, Drawing
+from mncover.augmentation.candidates import Candidate, Maker
+from mncover.augmentation.judge import Judge, Judged
+from mncover.augmentation.records import Accepted, Augmented
+from mncover.augmentation.resume import SearchState, Unfinished
+from mncover.augmentation.settings import AugmentSettings
+from mncover.texts import Text
+from mncover.transforms import Transform
+
+# Seeds whose attempts are run together: more fill the batches better.
+MOST_AHEAD = 256
+# As long as the queue is short each success changes what is drawn next, and guesses go wrong: only
+# a part of what it holds is guessed ahead.
+LEAST_AHEAD, PART_AHEAD = 16, 4
+
+
+class Search:
+    """One run of the algorithm, attempt by attempt, until all seeds have had their turn."""
+
+    def __init__(
+        self,
+        seeds: Sequence[Text],
+        transforms: Mapping[str, Transform],
+        judge: Judge,
+        settings: AugmentSettings,
+        most_ahead: int = MOST_AHEAD,
+    ) -> None:
+        self.seeds = seeds
+        self.settings = settings
+        self.judge = judge
+        self.most_ahead = most_ahead
+        self.found = Augmented(len(seeds))
+        self.seed = self.tries = 0
+        self.whole = True  # not so while an attempt is being put on record
+        self._queue: list[str] = []
+        self._seen: set[Text] = set(seeds)
+        self._drawing = Drawing(settings.transforms, settings.seed)
+        self._maker = Maker(seeds, transforms, self._drawing)
+        self._judged: dict[tuple[int, Text], Judged] = {}
+
+    @property
+    def done(self) -> bool:
+        """Whether all seeds have had their turn."""
+        return self.seed == len(self.seeds)
+
+    def start(self) -> None:
+        """Count what the seeds, and the texts accepted before, cover."""
+        self.judge.cover(self.seeds)
+        self.found.before = self.judge.coverage
+        self.judge.cover([one.text for one in self.found.accepted])
+
+    def state(self) -> SearchState:
+        """Return what has been decided so far."""
+        found = self.found
+        return SearchState(self.seed, self.tries, found.accepted, found.tally, found.texts_run)
+
+    def restore(self, state: SearchState) -> None:
+        """Go on from a state; before `start`."""
+        self.seed, self.tries = state.seed, state.tries
+        for one in state.accepted:
+            self._accept(one)
+        self.found.tally = state.tally
+        self.judge.texts_run = self.found.texts_run = state.texts_run
+
+    def step(self) -> Accepted | None:
+        """Make the next attempt; return the text if it was accepted."""
+        attempt = self._drawing.attempt(self.seed, self.tries, self._queue)
+        made = self._maker.at_once(attempt)
+        if made is None or self._foresee(attempt, made) is None:
+            self._look_ahead()
+            made = self._maker[attempt]  # whoever looks ahead begins with this attempt
+        self.whole = False
+        accepted = self._try(attempt, made)
+        if accepted is not None:
+            self._accept(accepted)
+        self.seed, self.tries = self._after(attempt, accepted is not None)
+        self.whole = True
+        return accepted
+
+    def _after(self, attempt: Attempt, accepted: bool) -> tuple[int, int]:
+        """Return seed and tries of the attempt that comes next."""
+        if accepted or attempt.tries + 1 == self.settings.max_iter:
+            return attempt.seed + 1, 0
+        return attempt.seed, attempt.tries + 1
+
+    def _accept(self, one: Accepted) -> None:
+        self.found.accepted.append(one)
+        self._seen.add(one.text)
+        if self.settings.metric is not None:  # without a guide nothing has worked
+            self._queue.extend(one.transforms)
+
+    def _try(self, attempt: Attempt, made: Candidate) -> Accepted | None:
+        tally = self.found.tally
+        tally.attempts += 1
+        tally.drawn.update(made.drawn)
+        tally.changed.update(made.worked)
+        if made.text is None or made.text in self._seen:
+            return None
+        judged = self._judged[attempt.seed, made.text]
+        tally.made += 1
+        if not judged.similar:
+            return None
+        tally.similar += 1
+        gain = None
+        if self.settings.metric is not None:
+            gain = self.judge.gain(judged)
+            if gain <= self.settings.threshold:
+                return None
+            self.judge.gain(judged, take=True)
+        return Accepted(
+            attempt.seed, made.text, made.worked, judged.similarity, gain, judged.prediction
+        )
+
+    def _foresee(self, attempt: Attempt, made: Candidate) -> bool | None:
+        """Tell whether a candidate will be accepted, or None before it was run."""
+        if made.text is None or made.text in self._seen:
+            return False
+        judged = self._judged.get((attempt.seed, made.text))
+        if judged is None:
+            return None
+        # A gain never grows: one that was too small stays so, one that was not may become so.
+        return judged.similar and (judged.gain is None or judged.gain > self.settings.threshold)
+
+    def _look_ahead(self) -> None:
+        """Run the attempts that are likely to come, this one first."""
+        self._forget()
+        while likely := self._likely():
+            self._maker.make(likely)
+            new: dict[tuple[int, Text], None] = {}
+            for attempt in likely:
+                text = self._maker[attempt].text
+                if text is not None and self._foresee(attempt, self._maker[attempt]) is None:
+                    new.setdefault((attempt.seed, text))
+            judged = self.judge.judge([seed for seed, _ in new], [text for _, text in new])
+            self._judged.update(zip(new, judged, strict=True))
+        self.found.texts_run = self.judge.texts_run
+
+    def _likely(self) -> list[Attempt]:
+        """Return the first attempt of each coming seed whose outcome nobody knows yet."""
+        ahead = self.most_ahead
+        if self.settings.metric is not None:
+            ahead = min(ahead, max(LEAST_AHEAD, len(self._queue) // PART_AHEAD))
+        found: list[Attempt] = []
+        seed, tries = self.seed, self.tries
+        while seed < min(self.seed + ahead, len(self.seeds)):
+            attempt = self._drawing.attempt(seed, tries, self._queue)
+            made = self._maker.at_once(attempt)
+            verdict = None if made is None else self._foresee(attempt, made)
+            if verdict is None:
+                found.append(attempt)
+            seed, tries = self._after(attempt, verdict is not False)
+        return found
+
+    def _forget(self) -> None:
+        """Drop what belongs to seeds whose turn is over: codes are large."""
+        self._maker.forget_before(self.seed)
+        self._judged = {key: one for key, one in self._judged.items() if key[0] >= self.seed}
+
+
+def search(
+    run: Search,
+    advance: Callable[[int], None] = lambda n: None,
+    unfinished: Unfinished | None = None,
+    model_calls: int | None = None,
+) -> Augmented:
+    """Run a search to its end, or until it has needed `model_calls` texts to be run.
+
+    `advance` is told how many seeds have had their turn. With `unfinished`, it goes on from the
+    state in that file, and writes it there from time to time.
+    """
+    state = None if unfinished is None else unfinished.load()
+    if state is not None:
+        run.restore(state)
+        advance(state.seed)
+    run.start()
+    try:
+        while not run.done and (model_calls is None or run.found.model_calls < model_calls):
+            before = run.seed
+            run.step()
+            advance(run.seed - before)
+            if unfinished is not None and unfinished.is_time():
+                unfinished.save(run.state())
+    except KeyboardInterrupt:
+        if unfinished is not None and run.whole:
+            unfinished.save(run.state())
+        raise
+    run.found.after = run.judge.coverage
+    return run.found

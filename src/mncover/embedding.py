@@ -1,0 +1,48 @@
+"""Sentence embeddings by any encoder, to tell whether a changed text still means the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from mncover.batches import batches_by_length, distinct
+from mncover.subject import Subject
+from mncover.texts import Text
+
+
+class Embedder:
+    """Turns a text into the mean of the last hidden states of its tokens, at length one.
+
+    The cosine of two texts is then the product of their embeddings. The encoder may be the
+    subject itself or a better one: a model that was trained to classify puts texts of one class
+    close together, whatever they mean.
+    """
+
+    def __init__(self, encoder: Subject, max_length: int, batch_size: int = 32) -> None:
+        encoder.check_length(max_length)
+        self.encoder = encoder
+        self.max_length = max_length
+        self.batch_size = batch_size
+
+    def embed(
+        self, texts: Sequence[Text], advance: Callable[[int], None] = lambda n: None
+    ) -> NDArray[np.float32]:
+        """Return the embeddings [texts, dimensions]; zeros for a text of no tokens."""
+        encoder = self.encoder
+        encodings = encoder.encode(texts, self.max_length)
+        first, which = distinct(encodings)
+        advance(len(encodings) - len(first))
+        found: dict[int, NDArray[np.float32]] = {}
+        with encoder.measuring(), torch.inference_mode():
+            for rows in batches_by_length([encodings[i].length for i in first], self.batch_size):
+                inputs = encoder.inputs([encodings[first[row]] for row in rows])
+                hidden = encoder.call(encoder.traced, inputs).last_hidden_state[: len(rows)]
+                means = torch.nn.functional.normalize(hidden.float().mean(1), dim=-1)
+                found.update(zip(rows, means.cpu().numpy(), strict=True))
+                advance(len(rows))
+        width = len(next(iter(found.values()))) if found else 0
+        empty = np.zeros(width, dtype=np.float32)
+        return np.stack([found.get(number, empty) for number in which])
