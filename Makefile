@@ -19,6 +19,7 @@ check: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks.speed
+	$(BIN)/python -m benchmarks.augmentation
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

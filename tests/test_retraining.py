@@ -29,7 +29,7 @@ from mncover.experiments.retraining import (
     t95,
 )
 from mncover.experiments.retraining_run import RetrainJob, TrainingSet, common_settings, retrain
-from mncover.finetuning import FineTuning, accuracy, batches, fine_tune, padded
+from mncover.finetuning import FineTuning, accuracy, batches, fine_tune
 from mncover.loading import quiet_loading
 from mncover.report.retrainingreport import print_retraining, write_retraining
 from mncover.subject import Subject
@@ -175,8 +175,8 @@ def test_padding_does_not_change_answers(base: str) -> None:
     subject = fine_tune(base, train.texts, train.labels, 2, SHORT, 0)
     encodings = subject.encode(test.texts, 16)
     with torch.no_grad():
-        together = subject.model(**padded(subject, encodings)).logits
-        alone = [subject.model(**padded(subject, [encoding])).logits for encoding in encodings]
+        together = subject.model(**subject.padded(encodings)).logits
+        alone = [subject.model(**subject.padded([encoding])).logits for encoding in encodings]
     assert torch.allclose(together, torch.cat(alone), atol=1e-5)
 
 

@@ -7,8 +7,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import normalize
 
-from mncover.batches import batches_by_length, distinct
+from mncover.batches import Encoding, distinct
 from mncover.subject import Subject
 from mncover.texts import Text
 
@@ -18,7 +20,8 @@ class Embedder:
 
     The cosine of two texts is then the product of their embeddings. The encoder may be the
     subject itself or a better one: a model that was trained to classify puts texts of one class
-    close together, whatever they mean.
+    close together, whatever they mean. Batches are padded: what that changes in the last digits
+    is of no matter to a cosine.
     """
 
     def __init__(self, encoder: Subject, max_length: int, batch_size: int = 32) -> None:
@@ -36,13 +39,20 @@ class Embedder:
         first, which = distinct(encodings)
         advance(len(encodings) - len(first))
         found: dict[int, NDArray[np.float32]] = {}
+        order = sorted(range(len(first)), key=lambda i: encodings[first[i]].length, reverse=True)
+        order = [i for i in order if encodings[first[i]].length]
         with encoder.measuring(), torch.inference_mode():
-            for rows in batches_by_length([encodings[i].length for i in first], self.batch_size):
-                inputs = encoder.inputs([encodings[first[row]] for row in rows])
-                hidden = encoder.call(encoder.traced, inputs).last_hidden_state[: len(rows)]
-                means = torch.nn.functional.normalize(hidden.float().mean(1), dim=-1)
+            for start in range(0, len(order), self.batch_size):
+                rows = order[start : start + self.batch_size]
+                means = self._means([encodings[first[row]] for row in rows])
                 found.update(zip(rows, means.cpu().numpy(), strict=True))
                 advance(len(rows))
         width = len(next(iter(found.values()))) if found else 0
         empty = np.zeros(width, dtype=np.float32)
         return np.stack([found.get(number, empty) for number in which])
+
+    def _means(self, encodings: Sequence[Encoding]) -> Tensor:
+        inputs = self.encoder.padded(encodings)
+        hidden = self.encoder.call(self.encoder.traced, inputs).last_hidden_state.float()
+        counts = inputs["attention_mask"].unsqueeze(-1)
+        return normalize((hidden * counts).sum(1) / counts.sum(1), dim=-1)

@@ -174,7 +174,7 @@ def _train(
         rows = next(rows_of)
         for group in optimizer.param_groups:
             group["lr"] = settings.learning_rate * settings.pace(step, steps)
-        inputs = padded(subject, [encodings[row] for row in rows])
+        inputs = subject.padded([encodings[row] for row in rows])
         with torch.autocast("cuda", torch.bfloat16, enabled=subject.device.type == "cuda"):
             answer = subject.call(model, inputs).logits
         loss = cross_entropy(answer.float(), targets[rows])
@@ -215,15 +215,3 @@ def batches(lengths: Sequence[int], batch_size: int, seed: int) -> Iterator[list
         for place in random.permutation(len(made)).tolist():
             yield made[place]
         epoch += 1
-
-
-def padded(subject: Subject, encodings: Sequence[Encoding]) -> dict[str, Tensor]:
-    """Put texts into the tensors that the model takes, filled up to the longest."""
-    longest = max(encoding.length for encoding in encodings)
-    rows = [encoding.inputs | {"attention_mask": [1] * encoding.length} for encoding in encodings]
-    fill = {"input_ids": subject.tokenizer.pad_token_id}
-
-    def table(name: str) -> list[list[int]]:
-        return [row[name] + [fill.get(name, 0)] * (longest - len(row[name])) for row in rows]
-
-    return {name: torch.tensor(table(name), device=subject.device) for name in rows[0]}

@@ -7,10 +7,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.functional import normalize
 
 from mncover.backend import Array, Backend
 from mncover.errors import ModelError
@@ -164,21 +161,3 @@ class EncodeReader(_RangeReader):
         finite = self.kernels.encode(values, low, high, backend.bins, codes, backend.none)
         self.spool.write(site, codes)
         return bool(finite)
-
-
-class PoolReader(EncodeReader):
-    """Keeps, beside the codes, the mean of each text's last hidden states, at length one."""
-
-    def __init__(
-        self, backend: Backend, low: Array, high: Array, spool: Spool, keep: Keep | None
-    ) -> None:
-        super().__init__(backend, low, high, spool, keep)
-        self.means: dict[int, NDArray[np.float32]] = {}
-        self._last = max(site.layer for site in backend.layout.sites if site.kind == "hidden")
-
-    def read(self, kind: Kind, layer: int, tensor: Tensor) -> None:
-        """Take one site's values."""
-        super().read(kind, layer, tensor)
-        if kind == "hidden" and layer == self._last:
-            means = normalize(tensor[: len(self.rows)].float().mean(1), dim=-1).cpu().numpy()
-            self.means.update(zip(self.rows, means, strict=True))

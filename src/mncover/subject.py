@@ -157,6 +157,17 @@ class Subject:
             for name in encodings[0].inputs
         }
 
+    def padded(self, encodings: Sequence[Encoding]) -> dict[str, Tensor]:
+        """Put texts of any lengths into tensors, filled up to the longest, with a mask."""
+        longest = max(encoding.length for encoding in encodings)
+        rows = [one.inputs | {"attention_mask": [1] * one.length} for one in encodings]
+        fill = {"input_ids": self.tokenizer.pad_token_id or 0}
+
+        def table(name: str) -> list[list[int]]:
+            return [row[name] + [fill.get(name, 0)] * (longest - len(row[name])) for row in rows]
+
+        return {name: torch.tensor(table(name), device=self.device) for name in rows[0]}
+
     def probe_inputs(self) -> dict[str, Tensor]:
         """Return a short text as a batch of one, to learn how the model answers."""
         encoding = self.encode([PROBE_TEXT], max_length=16)[0]

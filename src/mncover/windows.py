@@ -19,7 +19,7 @@ from mncover.batches import Encoding, distinct
 from mncover.keep import Keep
 from mncover.measure import Advance, measure
 from mncover.metrics import COVER, Metric
-from mncover.readers import EncodeReader, PoolReader
+from mncover.readers import EncodeReader
 from mncover.spool import Spool, spool_halves
 from mncover.taps import Taps
 from mncover.texts import Text
@@ -38,7 +38,6 @@ class Window:
     probabilities: NDArray[np.float32]
     spool: Spool
     which: list[int]  # row -> its number among the distinct texts, under which the spool has it
-    means: dict[int, NDArray[np.float32]] = field(default_factory=dict)  # by that number, too
     _last: dict[str, Any] = field(default_factory=dict)
 
     def codes(self, row: int, metric: Metric = COVER) -> Array:
@@ -49,10 +48,6 @@ class Window:
         if metric not in self._last:
             self._last[metric] = self.spool.masked(self.which[row], self._last[COVER])
         return self._last[metric]
-
-    def mean(self, row: int) -> NDArray[np.float32] | None:
-        """Return the mean of a text's last hidden states, at length one, if it was asked for."""
-        return self.means.get(self.which[row])
 
     def length(self, row: int) -> int:
         """Return how many tokens a text has."""
@@ -68,15 +63,14 @@ def windows(
     advance: Advance,
     keep: Keep | None = None,
     whole: bool = False,
-    pool: bool = False,
 ) -> Iterator[Window]:
     """Run all groups of texts and yield them in order, window by window.
 
     A window is good until the next one is asked for. A group is never cut. With `whole` there is
-    one window, however large; with `pool` the means of the last hidden states are kept.
+    one window, however large.
     """
     with Spool(backend) as spool:
-        reader = (PoolReader if pool else EncodeReader)(backend, *ranges, spool, keep)
+        reader = EncodeReader(backend, *ranges, spool, keep)
         for part in [list(groups)] if whole and groups else _by_number(groups):
             texts = [text for group in part for text in group]
             encodings = taps.subject.encode(texts, backend.layout.sites[0].rows)
@@ -95,9 +89,7 @@ def windows(
                     advance,
                 )
                 local = [range(r.start - chosen.start, r.stop - chosen.start) for r in rows]
-                means = reader.means if isinstance(reader, PoolReader) else {}
-                yield Window(local, picked, codes, found[which], spool, which, dict(means))
-                means.clear()
+                yield Window(local, picked, codes, found[which], spool, which)
 
 
 def _by_number(groups: Sequence[Sequence[Text]]) -> Iterator[list[Sequence[Text]]]:

@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mncover.backend import Array
 from mncover.embedding import Embedder
 from mncover.engine import Engine
 from mncover.metrics import Metric
-from mncover.predicting import class_probabilities
 from mncover.results import gain_share, weigh
 from mncover.texts import Text
-from mncover.windows import Window
+
+# Codes wait in memory until their text's turn: so much of it, and so many texts, at most.
+ROOM_BYTES, ROOM_TEXTS = 2**28, 512
 
 
 @dataclass(slots=True)
 class Judged:
-    """What is known of a text: its closeness to the seed and, if close, its bins.
+    """What is known of a text: its closeness to the seed and, once it was measured, its bins.
 
     `gain` is what it would have added when it was last asked, which is the most that it can add
     later.
     """
 
+    text: Text
     similarity: float
     similar: bool
-    prediction: int = -1
     length: int = 0
     codes: Array = None
     gain: float | None = None
@@ -46,13 +46,16 @@ class Judge:
         metric: Metric | None,
     ) -> None:
         self.engine = engine
-        self.embedder = embedder
         self.similarity = similarity
         self.metric = metric
         self.texts_run = 0
-        self._one_pass = metric is not None and embedder.encoder is engine.subject
-        self._seeds: NDArray[np.float32] = embedder.embed(seeds)
         self.words: Array = None if metric is None else engine.backend.new_map()
+        self._embedder = embedder
+        self._seeds = embedder.embed(seeds)
+        encodings = engine.subject.encode(seeds, engine.settings.max_length)
+        longest = max((encoding.length for encoding in encodings), default=1)
+        touched = engine.layout.touched(longest) * engine.backend.code_type.itemsize
+        self.room = max(1, min(ROOM_TEXTS, ROOM_BYTES // max(touched, 1)))
 
     def cover(self, texts: Sequence[Text]) -> None:
         """Add everything that texts hit to the map, whatever they are like."""
@@ -71,65 +74,31 @@ class Judge:
         words = self.engine.backend.map_to_numpy(self.words)
         return weigh(self.engine.identity(), words)[0].cover
 
-    def judge(self, seeds: Sequence[int], texts: Sequence[Text]) -> list[Judged]:
-        """Run texts that were made from seeds."""
+    def compare(self, seeds: Sequence[int], texts: Sequence[Text]) -> list[Judged]:
+        """Tell how close texts are to the seeds they were made from."""
         if not texts:
             return []
-        if self._one_pass:
-            return self._judge_in_one_pass(seeds, texts)
-        judged = self._compare(seeds, self.embedder.embed(texts))
-        close = [i for i, one in enumerate(judged) if one.similar]
-        self.texts_run += len(close)
-        if self.metric is None:
-            self._ask([texts[i] for i in close], [judged[i] for i in close])
-            return judged
-        left = (judged[i] for i in close)
-        for window in self._windows([texts[i] for i in close]):
-            self._take(window, [next(left) for _ in window.texts])
-        return judged
+        found = self._embedder.embed(texts)
+        cosines = np.einsum("ij,ij->i", found, self._seeds[list(seeds)]).tolist()
+        pairs = zip(texts, cosines, strict=True)
+        return [Judged(text, cosine, cosine >= self.similarity) for text, cosine in pairs]
 
-    def _judge_in_one_pass(self, seeds: Sequence[int], texts: Sequence[Text]) -> list[Judged]:
-        """Do it where the subject compares texts itself: codes and embedding come together."""
-        self.texts_run += len(texts)
-        judged: list[Judged] = []
-        for window in self._windows(texts, pool=True):
-            rows = range(len(window.texts))
-            empty = np.zeros(self._seeds.shape[1], dtype=np.float32)
-            found = [window.mean(row) for row in rows]
-            means = np.stack([empty if mean is None else mean for mean in found])
-            here = self._compare(seeds[len(judged) :][: len(rows)], means)
-            self._take(window, here)
-            judged += here
-        return judged
-
-    def _compare(self, seeds: Sequence[int], found: NDArray[np.float32]) -> list[Judged]:
-        cosines = np.einsum("ij,ij->i", found, self._seeds[list(seeds)])
-        return [Judged(float(cosine), bool(cosine >= self.similarity)) for cosine in cosines]
-
-    def _windows(self, texts: Sequence[Text], pool: bool = False) -> Iterator[Window]:
-        return self.engine.windows([[text] for text in texts], lambda n: None, pool=pool)
-
-    def _take(self, window: Window, judged: Sequence[Judged]) -> None:
-        """Keep what is needed of the texts of a window: the codes of the similar ones."""
-        assert self.metric is not None
-        predictions = self.engine.subject.predictions(window.probabilities)
-        for row, one in enumerate(judged):
-            one.prediction = int(predictions[row])
-            if one.similar:
+    def measure(self, judged: Sequence[Judged]) -> None:
+        """Run texts through the subject, and say what each would add now."""
+        new = [one for one in judged if one.gain is None]
+        if self.metric is None or not new:
+            return
+        self.texts_run += len(new)
+        left = iter(new)
+        for window in self.engine.windows([[one.text] for one in new], lambda n: None):
+            for row in range(len(window.texts)):
+                one = next(left)
                 one.length = window.length(row)
                 one.codes = window.codes(row, self.metric) if one.length else None
                 self.gain(one)
 
-    def _ask(self, texts: Sequence[Text], judged: Sequence[Judged]) -> None:
-        """Ask for classes alone."""
-        subject = self.engine.subject
-        encodings = subject.encode(texts, self.engine.settings.max_length)
-        probabilities = class_probabilities(subject, encodings, self.engine.batch_size)
-        for one, prediction in zip(judged, subject.predictions(probabilities), strict=True):
-            one.prediction = int(prediction)
-
     def gain(self, one: Judged, take: bool = False) -> float:
-        """Return what a text adds now; `take` adds it."""
+        """Return what a text that was measured adds now; `take` adds it."""
         new = self.engine.walk(one.codes, one.length, self.words, take) if one.length else (0, 0)
         one.gain = float(gain_share(self.engine.layout, self.engine.settings, *new))
         return one.gain

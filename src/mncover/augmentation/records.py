@@ -14,8 +14,7 @@ class Accepted:
     """A text that was accepted.
 
     `transforms` are those that changed its seed, in order; `gain` is what it added to the guide's
-    coverage, as a share of all bins, None without a guide; `prediction` is the class that the
-    model gives it, -1 if it gives none or was not asked.
+    coverage, as a share of all bins, None without a guide.
     """
 
     seed: int
@@ -23,7 +22,6 @@ class Accepted:
     transforms: tuple[str, ...]
     similarity: float
     gain: float | None = None
-    prediction: int = -1
 
 
 @dataclass(slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
@@ -25,6 +26,7 @@ from mncover.predicting import class_probabilities
 from mncover.report import augmentreport
 from mncover.suites.jsonl import write_suite
 from mncover.suites.textfile import Fields, TextFile, chosen_fields, read_texts
+from mncover.texts import Text
 from mncover.transforms import Resources
 
 Target = Literal["train", "tests"]
@@ -104,20 +106,29 @@ def _yields(
     grower: Grower, seeds: TextFile, settings: AugmentSettings, found: Augmented
 ) -> list[Yield]:
     """Return the failures of this search and of an unguided one that runs as many texts."""
-    engine = grower.engine
-    if not engine.subject.n_labels:
+    if not grower.engine.subject.n_labels:
         return []
-    encodings = engine.subject.encode(seeds.texts, engine.settings.max_length)
-    probabilities = class_probabilities(engine.subject, encodings, engine.batch_size)
-    answers = engine.subject.predictions(probabilities).tolist()
-    yields = [yield_of(f"guided by {settings.guide}", found, answers)]
+    answers = _classes(grower.engine, seeds.texts)
+
+    def counted(name: str, one: Augmented) -> Yield:
+        texts = [accepted.text for accepted in one.accepted]
+        return yield_of(name, one, _classes(grower.engine, texts), answers)
+
+    yields = [counted(f"guided by {settings.guide}", found)]
     if settings.metric is not None:
         # Seeds come again and again, until as many texts were run.
         again = 1 + 2 * found.model_calls // max(len(seeds.texts), 1)
         free = replace(settings, guide="none", seed=settings.seed + 1)
         other = grower.grow(seeds.texts * again, free, model_calls=found.model_calls)
-        yields.append(yield_of("unguided", other, answers))
+        yields.append(counted("unguided", other))
     return yields
+
+
+def _classes(engine: Engine, texts: Sequence[Text]) -> list[int]:
+    subject = engine.subject
+    encodings = subject.encode(texts, engine.settings.max_length)
+    probabilities = class_probabilities(subject, encodings, engine.batch_size)
+    return [int(number) for number in subject.predictions(probabilities)]
 
 
 def _report(

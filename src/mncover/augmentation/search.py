@@ -5,14 +5,19 @@ or at random as long as none has, the second at random. What they make of the se
 it raises the coverage over everything seen so far and still means the same; then its
 transformations join the queue and the next seed comes. Otherwise there is another attempt.
 
-The outcome is that of going attempt by attempt. The model, however, runs many texts at once: the
-attempts of coming seeds are guessed, run together, and accepted in order by what they add then. A
-wrong guess costs time and changes nothing.
+The outcome is that of going attempt by attempt. The model, however, runs many texts at once. Nearly
+every text that still means the same adds something, so a plan is made as if all of them did; the
+texts in it are run together, and the plan is followed as long as it comes true. Making the plan,
+the attempts of some coming seeds are guessed in the same manner, so that the encoder, too, sees
+many texts. A wrong guess costs time and changes nothing.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from mncover.augmentation.attempts import Attempt, Drawing
 from mncover.augmentation.candidates import Candidate, Maker
@@ -23,11 +28,22 @@ from mncover.augmentation.settings import AugmentSettings
 from mncover.texts import Text
 from mncover.transforms import Transform
 
-# Seeds whose attempts are run together: more fill the batches better.
+# Seeds whose attempts are compared together: more fill the batches better.
 MOST_AHEAD = 256
 # As long as the queue is short each success changes what is drawn next, and guesses go wrong: only
 # a part of what it holds is guessed ahead.
 LEAST_AHEAD, PART_AHEAD = 16, 4
+# Texts that a plan may accept, at the least and at first; at most as many as there is room for.
+# What comes behind a text that added nothing has to be planned anew.
+LEAST_PLANNED, FIRST_PLANNED = 8, 128
+
+
+class Planned(NamedTuple):
+    """An attempt, what it makes, and whether that is thought to be accepted."""
+
+    attempt: Attempt
+    made: Candidate
+    accepted: bool
 
 
 class Search:
@@ -53,6 +69,8 @@ class Search:
         self._drawing = Drawing(settings.transforms, settings.seed)
         self._maker = Maker(seeds, transforms, self._drawing)
         self._judged: dict[tuple[int, Text], Judged] = {}
+        self._plan: deque[Planned] = deque()
+        self._planned = min(judge.room, FIRST_PLANNED)  # how many texts the next plan may accept
 
     @property
     def done(self) -> bool:
@@ -80,17 +98,20 @@ class Search:
 
     def step(self) -> Accepted | None:
         """Make the next attempt; return the text if it was accepted."""
-        attempt = self._drawing.attempt(self.seed, self.tries, self._queue)
-        made = self._maker.at_once(attempt)
-        if made is None or self._foresee(attempt, made) is None:
-            self._look_ahead()
-            made = self._maker[attempt]  # whoever looks ahead begins with this attempt
+        if not self._plan:
+            self._make_plan()
+        attempt, made, thought = self._plan.popleft()
         self.whole = False
         accepted = self._try(attempt, made)
         if accepted is not None:
             self._accept(accepted)
         self.seed, self.tries = self._after(attempt, accepted is not None)
         self.whole = True
+        if thought != (accepted is not None):
+            self._plan.clear()
+            self._planned = max(LEAST_PLANNED, self._planned // 2)
+        elif not self._plan:
+            self._planned = min(self.judge.room, 2 * self._planned)
         return accepted
 
     def _after(self, attempt: Attempt, accepted: bool) -> tuple[int, int]:
@@ -123,13 +144,33 @@ class Search:
             if gain <= self.settings.threshold:
                 return None
             self.judge.gain(judged, take=True)
-        return Accepted(
-            attempt.seed, made.text, made.worked, judged.similarity, gain, judged.prediction
-        )
+        return Accepted(attempt.seed, made.text, made.worked, judged.similarity, gain)
 
-    def _foresee(self, attempt: Attempt, made: Candidate) -> bool | None:
-        """Tell whether a candidate will be accepted, or None before it was run."""
-        if made.text is None or made.text in self._seen:
+    def _make_plan(self) -> None:
+        """Plan the next attempts as if all texts that were not measured added something."""
+        self._forget()
+        future = _Future(self.seed, self.tries, list(self._queue), set(self._seen))
+        promised: list[Judged] = []
+        while future.seed < len(self.seeds) and len(promised) < self._planned:
+            attempt = self._drawing.attempt(future.seed, future.tries, future.queue)
+            made = self._maker.at_once(attempt)
+            thought = None if made is None else self._foresee(attempt, made, future)
+            if made is None or thought is None:
+                self._compare_ahead(future)
+                made = self._maker[attempt]
+                thought = self._foresee(attempt, made, future) or False
+            self._plan.append(Planned(attempt, made, thought))
+            if thought and made.text is not None:
+                promised.append(self._judged[attempt.seed, made.text])
+                future.seen.add(made.text)
+                future.queue += made.worked if self.settings.metric is not None else ()
+            future.seed, future.tries = self._after(attempt, thought)
+        self.judge.measure(promised)
+        self.found.texts_run = self.judge.texts_run
+
+    def _foresee(self, attempt: Attempt, made: Candidate, future: _Future) -> bool | None:
+        """Tell whether a candidate is thought to be accepted, or None before it was compared."""
+        if made.text is None or made.text in future.seen:
             return False
         judged = self._judged.get((attempt.seed, made.text))
         if judged is None:
@@ -137,40 +178,48 @@ class Search:
         # A gain never grows: one that was too small stays so, one that was not may become so.
         return judged.similar and (judged.gain is None or judged.gain > self.settings.threshold)
 
-    def _look_ahead(self) -> None:
-        """Run the attempts that are likely to come, this one first."""
-        self._forget()
-        while likely := self._likely():
+    def _compare_ahead(self, future: _Future) -> None:
+        """Compare what the coming seeds will try with them, until something is similar to each."""
+        while likely := self._likely(future):
             self._maker.make(likely)
             new: dict[tuple[int, Text], None] = {}
             for attempt in likely:
-                text = self._maker[attempt].text
-                if text is not None and self._foresee(attempt, self._maker[attempt]) is None:
-                    new.setdefault((attempt.seed, text))
-            judged = self.judge.judge([seed for seed, _ in new], [text for _, text in new])
+                made = self._maker[attempt]
+                if made.text is not None and self._foresee(attempt, made, future) is None:
+                    new.setdefault((attempt.seed, made.text))
+            judged = self.judge.compare([seed for seed, _ in new], [text for _, text in new])
             self._judged.update(zip(new, judged, strict=True))
-        self.found.texts_run = self.judge.texts_run
 
-    def _likely(self) -> list[Attempt]:
-        """Return the first attempt of each coming seed whose outcome nobody knows yet."""
+    def _likely(self, future: _Future) -> list[Attempt]:
+        """Return the first attempt of each coming seed whose outcome nobody can foresee yet."""
         ahead = self.most_ahead
         if self.settings.metric is not None:
-            ahead = min(ahead, max(LEAST_AHEAD, len(self._queue) // PART_AHEAD))
+            ahead = min(ahead, max(LEAST_AHEAD, len(future.queue) // PART_AHEAD))
         found: list[Attempt] = []
-        seed, tries = self.seed, self.tries
-        while seed < min(self.seed + ahead, len(self.seeds)):
-            attempt = self._drawing.attempt(seed, tries, self._queue)
+        seed, tries = future.seed, future.tries
+        while seed < min(future.seed + ahead, len(self.seeds)):
+            attempt = self._drawing.attempt(seed, tries, future.queue)
             made = self._maker.at_once(attempt)
-            verdict = None if made is None else self._foresee(attempt, made)
-            if verdict is None:
+            thought = None if made is None else self._foresee(attempt, made, future)
+            if thought is None:
                 found.append(attempt)
-            seed, tries = self._after(attempt, verdict is not False)
+            seed, tries = self._after(attempt, thought is not False)
         return found
 
     def _forget(self) -> None:
         """Drop what belongs to seeds whose turn is over: codes are large."""
         self._maker.forget_before(self.seed)
         self._judged = {key: one for key, one in self._judged.items() if key[0] >= self.seed}
+
+
+@dataclass(slots=True)
+class _Future:
+    """Where a plan stands: what the search would know if all came true so far."""
+
+    seed: int
+    tries: int
+    queue: list[str]
+    seen: set[Text]
 
 
 def search(

@@ -35,12 +35,16 @@ class Yield:
     high: float
 
 
-def yield_of(name: str, found: Augmented, answers: Sequence[int]) -> Yield:
-    """Return what a search found; `answers` are the classes of its seeds.
+def yield_of(
+    name: str, found: Augmented, classes: Sequence[int], seed_classes: Sequence[int]
+) -> Yield:
+    """Return what a search found, given the classes of the accepted texts and of the seeds.
 
     The search may have gone over its seeds several times.
     """
-    failing = [one for one in found.accepted if fails(one, answers)]
+    n = len(seed_classes)
+    answers = zip(found.accepted, classes, strict=True)
+    failing = [one.seed % n for one, answer in answers if answer != seed_classes[one.seed % n]]
     calls = found.model_calls
     low, high = wilson(len(failing), calls)
     return Yield(
@@ -48,16 +52,11 @@ def yield_of(name: str, found: Augmented, answers: Sequence[int]) -> Yield:
         len(found.accepted),
         calls,
         len(failing),
-        len({one.seed % len(answers) for one in failing}),
+        len(set(failing)),
         1000 * len(failing) / max(calls, 1),
         1000 * low,
         1000 * high,
     )
-
-
-def fails(one: Accepted, answers: Sequence[int]) -> bool:
-    """Return whether the model answers a text otherwise than its seed."""
-    return one.prediction != answers[one.seed % len(answers)]
 
 
 def suite_of(accepted: Sequence[Accepted], seeds: Sequence[Text]) -> Suite:

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from mncover.batches import Encoding, batches_by_length
+from mncover.batches import Encoding
 from mncover.errors import ModelError, SettingsError
 from mncover.loading import load_subject
-from mncover.subject import MIN_TOKENS, Subject
+from mncover.subject import Subject
 from mncover.texts import BETWEEN
 from mncover.transforms.inflection import same_word
 from mncover.transforms.kinds import Transform
@@ -62,6 +62,8 @@ class MaskedLM:
         found: list[str | None] = [None] * len(texts)
         for i, (_, word, _), best in zip(places, masked, self._guesses(masked), strict=True):
             guesses = [g for g in best if not same_word(g, word.text.lower())][:BEST]
+            # By the alphabet: near ties must not be decided by which texts were run together.
+            guesses.sort()
             if guesses:
                 found[i] = replaced(texts[i], word, rngs[i].choice(guesses))
         return found
@@ -73,9 +75,11 @@ class MaskedLM:
         masks = [encoding.inputs["input_ids"].index(mask) for encoding in encodings]
         found: list[list[str]] = [[] for _ in masked]
         with self.subject.measuring(), torch.inference_mode():
-            for rows in batches_by_length([e.length for e in encodings], _BATCH):
+            order = sorted(range(len(encodings)), key=lambda i: encodings[i].length)
+            for start in range(0, len(order), _BATCH):
+                rows = order[start : start + _BATCH]
                 logits = self._logits([encodings[i] for i in rows], [masks[i] for i in rows])
-                wanted = logits[: len(rows), self.numbers]
+                wanted = logits[:, self.numbers]
                 # A few more than needed: some may be forms of the masked word itself.
                 best = wanted.topk(min(BEST + 4, len(self.words)), dim=1).indices
                 for i, numbers in zip(rows, self.numbers[best].tolist(), strict=True):
@@ -83,21 +87,19 @@ class MaskedLM:
         return found
 
     def _logits(self, encodings: Sequence[Encoding], masks: Sequence[int]) -> Tensor:
-        """Return the logits [texts, vocabulary] at the masks, for a few rows more than texts.
+        """Return the logits [texts, vocabulary] at the masks.
 
-        The head, the largest matrix of a small model, works on the masks' states only. They are
-        repeated up to as many rows as `Subject.inputs` makes, for the same reason.
+        The head, the largest matrix of a small model, works on the masks' states only.
         """
         rows = torch.arange(len(masks), device=self.subject.device)
         columns = torch.tensor(masks, device=self.subject.device)
 
         def only_masks(module: Any, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-            states = inputs[0][rows, columns]
-            return (states.repeat(-(-MIN_TOKENS // len(masks)), 1)[:, None],)
+            return (inputs[0][rows, columns][:, None],)
 
         handle = self.head.register_forward_pre_hook(only_masks)
         try:
-            inputs = self.subject.inputs(encodings)
+            inputs = self.subject.padded(encodings)
             logits: Tensor = self.subject.call(self.subject.model, inputs).logits
         finally:
             handle.remove()
