@@ -27,10 +27,11 @@ from mncover.augmentation.testing import suite_of, yield_of
 from mncover.cli import main
 from mncover.embedding import Embedder
 from mncover.errors import SettingsError
+from mncover.loading import quiet_loading
 from mncover.subject import Subject
 from mncover.suites.jsonl import read_suite
 from mncover.texts import BETWEEN, Text
-from mncover.transforms import Resources, Transform
+from mncover.transforms import Resources, Transform, transform
 from mncover.transforms.kinds import TextTransform
 from tests import tiny
 from tests.folders import Material, write_material
@@ -314,6 +315,24 @@ def test_a_state_comes_back_as_it_was_with_pairs_and_counts(tmp_path: Path) -> N
     assert run.found.accepted
 
 
+def test_a_coverage_object_augments_without_changing(tmp_path: Path) -> None:
+    bench, seeds = Bench(), tiny.texts(15, seed=4, longest=7)
+    with quiet_loading():
+        bench.encoder.save_pretrained(tmp_path)
+    bench.tokenizer.save_pretrained(tmp_path)
+    names = ("RandomSwap", "WordSwapQWERTY")
+    coverage = bench.coverage()
+    found = coverage.augment(seeds, names, similarity=0.2, max_iter=3, seed=2, encoder=tmp_path)
+    assert not coverage.result().texts
+    changes = {name: transform(name) for name in names}
+    settings = AugmentSettings(names, "cover", 0.2, 0.0, 3, 2)
+    other = Grower(coverage._require_engine(), bench.embedder(), changes, Resources())
+    assert same_but_for_digits(found, other.grow(seeds, settings))
+    assert found.accepted
+    with pytest.raises(SettingsError, match="guide"):
+        coverage.augment(seeds, guide="nothing")
+
+
 def test_embeddings_are_normalised_means_of_the_last_hidden_states() -> None:
     bench = Bench()
     texts: list[Text] = [*tiny.texts(9, seed=2), ("good film", "bad plot"), "good film"]
@@ -433,7 +452,7 @@ def test_tests_are_a_suite_that_run_takes_and_failures_stand_beside_unguided_one
     ("more", "words"),
     [
         (["--guide", "mncover"], "masks"),
-        (["--guide", "x"], "--guide"),
+        (["--guide", "x"], "guide must be"),
         (["--target", "x"], "--target"),
         (["--target", "tests", "--include-seeds"], "include-seeds"),
         (["--transform", "Nothing"], "Nothing"),

@@ -10,6 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mncover import datafile
+from mncover.augmentation.grower import Grower
+from mncover.augmentation.records import Augmented
+from mncover.augmentation.settings import AugmentSettings, check_guide
 from mncover.data import CoverageData, Run
 from mncover.engine import Engine
 from mncover.errors import MismatchError, ModelError
@@ -25,6 +28,7 @@ from mncover.rows import Rows
 from mncover.selection import Selection, sequential_filter
 from mncover.settings import Settings
 from mncover.texts import Text, check_cases, check_texts
+from mncover.transforms import Resources
 
 
 class Coverage:
@@ -183,6 +187,36 @@ class Coverage:
         _ = engine.bounds  # refuses, before any work, to measure without ranges
         known = check_metric(metric, engine.masks is not None)
         return greedy(engine, check_cases(cases), budget, threshold, known)
+
+    def augment(
+        self,
+        seeds: Iterable[Text],
+        transforms: Sequence[str] = (),
+        guide: str = COVER,
+        similarity: float = 0.85,
+        threshold: float = 0.0,
+        max_iter: int = 10,
+        seed: int = 0,
+        encoder: str | Path | None = None,
+        resources: Resources | None = None,
+    ) -> Augmented:
+        """Grow a list of texts by variants that make the model do something new: Algorithm 1.
+
+        Each seed is changed by two transformations, of those named or of all that can be used,
+        until the outcome adds more than `threshold` to the seeds and what was accepted before, and
+        its embedding by `encoder`, or by this model, has a cosine of at least `similarity` with
+        its seed's. `guide` is "cover", "mncover" or "none". Nothing in this object changes.
+
+            found = cov.augment(train_texts, encoder="path/to/encoder")
+            print([one.text for one in found.accepted])
+        """
+        engine = self._require_engine()
+        _ = engine.bounds  # refuses, before any work, to measure without ranges
+        grower = Grower.make(engine, transforms, encoder, resources or Resources())
+        settings = AugmentSettings(
+            tuple(grower.transforms), check_guide(guide), similarity, threshold, max_iter, seed
+        )
+        return grower.grow(check_texts(seeds), settings)
 
     def result(self) -> Result:
         """Return the numbers: Cover and mnCover, bins by kind, layer, head and context."""

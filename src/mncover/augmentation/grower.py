@@ -16,6 +16,7 @@ from mncover.embedding import Embedder
 from mncover.engine import Engine
 from mncover.errors import MnCoverError, SettingsError
 from mncover.fingerprints import fingerprint_model, fingerprint_tokenizer
+from mncover.loading import load_subject
 from mncover.metrics import check_metric
 from mncover.progress import bar
 from mncover.texts import Text, fingerprint_texts
@@ -30,6 +31,21 @@ class Grower:
     embedder: Embedder
     transforms: Mapping[str, Transform]
     resources: Resources
+
+    @classmethod
+    def make(
+        cls,
+        engine: Engine,
+        transforms: Sequence[str],
+        encoder: str | Path | None,
+        resources: Resources,
+    ) -> Grower:
+        """Load the encoder, or take the subject for one, and the transformations."""
+        subject = engine.subject
+        if encoder is not None:
+            subject = load_subject(encoder, device=str(subject.device))
+        embedder = Embedder(subject, engine.settings.max_length, engine.batch_size)
+        return cls(engine, embedder, usable_transforms(transforms, resources)[0], resources)
 
     def grow(
         self,

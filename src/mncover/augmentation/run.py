@@ -17,11 +17,9 @@ from mncover.augmentation.settings import AugmentSettings, Guide
 from mncover.augmentation.testing import Yield, suite_of, yield_of
 from mncover.calibrated import calibrated_engine
 from mncover.config import Config
-from mncover.embedding import Embedder
 from mncover.engine import Engine
 from mncover.errors import SettingsError
 from mncover.files import replacing
-from mncover.loading import load_subject
 from mncover.predicting import class_probabilities
 from mncover.report import augmentreport
 from mncover.suites.jsonl import write_suite
@@ -72,8 +70,7 @@ def run_augment(job: AugmentJob) -> Augmented:
     fields = Fields(job.config.text, job.config.pair, job.config.label)
     seeds = read_texts(job.seeds, fields, job.limit)
     engine = calibrated_engine(job.model, job.config, job.quiet)
-    embedder = make_embedder(engine, job.encoder, job.config)
-    grower = Grower(engine, embedder, transforms, job.resources)
+    grower = Grower.make(engine, tuple(transforms), job.encoder, job.resources)
     partial = job.output.with_name(job.output.name + ".partial")
     found = grower.grow(seeds.texts * job.rounds, settings, partial)
     yields: list[Yield] = []
@@ -85,14 +82,6 @@ def run_augment(job: AugmentJob) -> Augmented:
         write_accepted(job.output, found.accepted, seeds, names, job.include_seeds)
     _report(job, settings, found, yields, console)
     return found
-
-
-def make_embedder(engine: Engine, encoder: str | None, config: Config) -> Embedder:
-    """Return the encoder by which texts are compared: one of its own, or the subject."""
-    subject = engine.subject
-    if encoder is not None:
-        subject = load_subject(encoder, device=config.device, dtype=config.dtype)
-    return Embedder(subject, config.max_length, config.batch_size)
 
 
 def _check(job: AugmentJob) -> None:

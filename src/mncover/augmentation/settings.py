@@ -13,6 +13,14 @@ Guide = Literal["cover", "mncover", "none"]
 GUIDES: tuple[Guide, ...] = get_args(Guide)
 
 
+def check_guide(name: str) -> Guide:
+    """Return the guide of a name; refuse an unknown one."""
+    for known in GUIDES:
+        if name == known:
+            return known
+    raise SettingsError(f"the guide must be one of {', '.join(GUIDES)}, got {name!r}.")
+
+
 @dataclass(frozen=True, slots=True)
 class AugmentSettings:
     """How Algorithm 1 searches.
@@ -32,8 +40,7 @@ class AugmentSettings:
     def __post_init__(self) -> None:
         if not self.transforms:
             raise SettingsError("give at least one transformation.")
-        if self.guide not in GUIDES:
-            raise SettingsError(f"`guide` must be one of {', '.join(GUIDES)}, got {self.guide!r}.")
+        check_guide(self.guide)
         if not -1 <= self.similarity <= 1:
             raise SettingsError(f"`similarity` must be from -1 to 1, got {self.similarity}.")
         if self.threshold < 0:

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from mncover.augmentation.settings import GUIDES
+from mncover.augmentation.settings import check_guide
 from mncover.cli import options as o
 from mncover.config import load_config
 from mncover.errors import SettingsError
@@ -91,9 +91,8 @@ def augment(
     Each seed is changed by two transformations until the outcome raises the coverage and still
     means the same. A call that was cut off goes on where it stopped.
     """
-    for name, value, known in (("target", target, ("train", "tests")), ("guide", guide, GUIDES)):
-        if value not in known:
-            raise SettingsError(f"--{name} is one of {', '.join(known)}, got {value!r}.")
+    if target not in ("train", "tests"):
+        raise SettingsError(f"--target is train or tests, got {target!r}.")
     config = load_config(Path.cwd()).overridden(
         train=o.name_of(train),
         train_limit=train_limit,
@@ -118,7 +117,7 @@ def augment(
             seeds=seeds,
             config=config,
             output=output,
-            guide=guide,  # type: ignore[arg-type]
+            guide=check_guide(guide),
             similarity=similarity,
             threshold=threshold,
             max_iter=max_iter,

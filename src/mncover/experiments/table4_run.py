@@ -16,7 +16,6 @@ from pathlib import Path
 from rich.console import Console
 
 from mncover.augmentation.grower import Grower, usable_transforms
-from mncover.augmentation.run import make_embedder
 from mncover.augmentation.settings import AugmentSettings, Guide
 from mncover.calibrated import calibrated_engine
 from mncover.config import Config
@@ -174,8 +173,7 @@ class _Sets:
             for name, why in missing.items():
                 self.console.print(f"Without {name}: {why}", markup=False, soft_wrap=True)
             engine = calibrated_engine(job.model, job.config, job.quiet)
-            embedder = make_embedder(engine, job.encoder, job.config)
-            self._grower = Grower(engine, embedder, transforms, job.resources)
+            self._grower = Grower.make(engine, tuple(transforms), job.encoder, job.resources)
         return self._grower
 
 
