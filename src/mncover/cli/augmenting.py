@@ -12,7 +12,6 @@ from rich.table import Table
 
 from mncover.augmentation.settings import check_guide
 from mncover.cli import options as o
-from mncover.config import load_config
 from mncover.errors import SettingsError
 from mncover.texts import Text
 from mncover.transforms import SUMMARIES, Resources, apply, transform
@@ -93,7 +92,7 @@ def augment(
     """
     if target not in ("train", "tests"):
         raise SettingsError(f"--target is train or tests, got {target!r}.")
-    config = load_config(Path.cwd()).overridden(
+    config = o.measuring_config(
         train=o.name_of(train),
         train_limit=train_limit,
         text=text,
@@ -107,8 +106,6 @@ def augment(
         device=device,
         dtype=dtype,
     )
-    if config.train is None:
-        raise SettingsError("give the texts that set the ranges: --train FILE (see --help).")
     from mncover.augmentation.run import AugmentJob, run_augment
 
     run_augment(

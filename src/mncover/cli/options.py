@@ -7,6 +7,9 @@ from typing import Annotated
 
 import typer
 
+from mncover.config import Config, load_config
+from mncover.errors import SettingsError
+
 DataFile = Annotated[
     Path | None,
     typer.Argument(metavar="FILE", help="The data file; run.mncover if not given."),
@@ -114,6 +117,14 @@ FailUnderTest = Annotated[
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+
+
+def measuring_config(**options: object) -> Config:
+    """Return the configuration of a command that measures, which needs training texts."""
+    config = load_config(Path.cwd()).overridden(**options)
+    if config.train is None:
+        raise SettingsError("give the texts that set the ranges: --train FILE (see --help).")
+    return config
 
 
 def name_of(path: Path | None) -> str | None:

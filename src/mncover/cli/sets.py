@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from mncover.cli import options as o
-from mncover.config import Config, load_config
 from mncover.errors import SettingsError
 
 OutputFolder = Annotated[
@@ -46,7 +45,7 @@ def curve(
     quiet: o.Quiet = False,
 ) -> int:
     """Draw how coverage grows with the number of texts, unfiltered and filtered."""
-    config = _config(
+    config = o.measuring_config(
         train=o.name_of(train),
         train_limit=train_limit,
         text=text,
@@ -106,7 +105,7 @@ def compare(
     """Compare sets of texts: what each covers, what only it covers, how much they overlap."""
     if len(sets) < 2:
         raise SettingsError("give at least two sets to compare (see --help).")
-    config = _config(
+    config = o.measuring_config(
         train=o.name_of(train),
         train_limit=train_limit,
         text=text,
@@ -124,10 +123,3 @@ def compare(
     folder = output or Path("compare")
     run_comparison(CompareJob(model, tuple(sets), config, folder, texts, draws, seed, quiet))
     return 0
-
-
-def _config(**options: object) -> Config:
-    config = load_config(Path.cwd()).overridden(**options)
-    if config.train is None:
-        raise SettingsError("give the texts that set the ranges: --train FILE (see --help).")
-    return config
