@@ -59,9 +59,7 @@ def combination_table(found: Augmented) -> Table:
 
 def yield_table(yields: Sequence[Yield]) -> Table:
     """Return the failures that searches found, beside their cost."""
-    table = _table(
-        "Search", ("Texts", "Model calls", "Failures", "Per 1000 calls", "Seeds failing")
-    )
+    table = _table("Search", ("Texts", "Calls", "Failures", "Per 1000 calls", "Seeds"))
     for one in yields:
         table.add_row(
             one.name,
