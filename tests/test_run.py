@@ -38,6 +38,7 @@ def counted(*args):
         os.kill(os.getpid(), getattr(signal, sys.argv[1]))
     return measure(*args)
 mncover.windows.measure = counted
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 sys.exit(main(sys.argv[2:]))
 """
 

@@ -23,7 +23,11 @@ def summary(found: Augmented, guide: str) -> list[str]:
         f"%), in {tally.attempts:,} attempts.",
         f"{tally.attempts - tally.made:,} attempts made nothing new, "
         f"{tally.made - tally.similar:,} a text too far from its seed"
-        + (f", {tally.similar - n:,} one that added nothing." if found.before is not None else "."),
+        + (
+            f", {tally.similar - n:,} one that added too little."
+            if found.before is not None
+            else "."
+        ),
     ]
     if found.before is not None and found.after is not None:
         lines.append(
