@@ -257,7 +257,7 @@ def grower(bench: Bench) -> Grower:
 
 
 def test_a_search_that_was_cut_off_goes_on_and_finds_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(resume, "INTERVAL", 0.0)
     seeds, settings = tiny.texts(20, seed=4), AugmentSettings(NAMES, similarity=0.6, max_iter=4)
@@ -276,8 +276,10 @@ def test_a_search_that_was_cut_off_goes_on_and_finds_the_same(
     monkeypatch.setattr(Search, "step", interrupted)
     with pytest.raises(KeyboardInterrupt):
         grower(bench).grow(seeds, settings, partial)
+    assert "run the same command to go on" in " ".join(capsys.readouterr().err.split())
     assert partial.is_file()
     again = grower(bench).grow(seeds, settings, partial)
+    assert "seeds are done" in " ".join(capsys.readouterr().err.split())
     assert same_but_for_digits(again, whole)
     assert steps == whole.tally.attempts + 1  # nothing was tried twice
     assert not partial.exists()
@@ -456,6 +458,8 @@ def test_tests_are_a_suite_that_run_takes_and_failures_stand_beside_unguided_one
         (["--target", "x"], "--target"),
         (["--target", "tests", "--include-seeds"], "include-seeds"),
         (["--transform", "Nothing"], "Nothing"),
+        (["-o", "new.csv"], "name it .jsonl"),
+        (["--similarity", "2"], "--similarity"),
     ],
 )
 def test_what_cannot_be_done_is_one_line(

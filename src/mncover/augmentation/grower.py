@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+
 from mncover.augmentation.judge import Judge
 from mncover.augmentation.records import Augmented
 from mncover.augmentation.resume import Unfinished
@@ -64,11 +66,32 @@ class Grower:
         unfinished = None if partial is None else Unfinished(partial, self._key(seeds, settings))
         judge = Judge(self.engine, self.embedder, seeds, settings.similarity, settings.metric)
         run = Search(seeds, self.transforms, judge, settings)
-        with bar("Changing seeds", len(seeds), self.engine.progress) as advance:
-            found = search(run, advance, unfinished, model_calls)
+        self._restore(run, unfinished)
+        try:
+            with bar("Changing seeds", len(seeds), self.engine.progress) as advance:
+                found = search(run, advance, unfinished, model_calls)
+        except KeyboardInterrupt:
+            if partial is not None and partial.exists():
+                self._say(f"What is finished lies in {partial}: run the same command to go on.")
+            raise
         if unfinished is not None:
             unfinished.remove()
         return found
+
+    def _restore(self, run: Search, unfinished: Unfinished | None) -> None:
+        """Go on from a state that was kept, if there is one of this search."""
+        if unfinished is None or not unfinished.path.exists():
+            return
+        state = unfinished.load()
+        if state is None:
+            self._say(f"{unfinished.path} belongs to another search: starting afresh.")
+            return
+        self._say(f"Going on with {unfinished.path}: {state.seed:,} seeds are done.")
+        run.restore(state)
+
+    def _say(self, words: str) -> None:
+        console = Console(stderr=True, quiet=self.engine.progress is False)
+        console.print(words, markup=False, highlight=False, soft_wrap=True)
 
     def _key(self, seeds: Sequence[Text], settings: AugmentSettings) -> dict[str, Any]:
         """Return all that the outcome hangs on."""

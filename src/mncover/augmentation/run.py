@@ -87,6 +87,8 @@ def run_augment(job: AugmentJob) -> Augmented:
 def _check(job: AugmentJob) -> None:
     if job.guide == "mncover" and job.config.masks is None:
         raise SettingsError("mnCover needs masks: --masks FILE (see `mncover masks --help`).")
+    if not job.output.name.endswith((".jsonl", ".jsonl.gz")):
+        raise SettingsError(f"{job.output}: JSON Lines are written: name it .jsonl or .jsonl.gz.")
     if job.target == "tests" and job.include_seeds:
         raise SettingsError("a suite of tests has its seeds in it: leave --include-seeds out.")
 

@@ -230,13 +230,10 @@ def search(
 ) -> Augmented:
     """Run a search to its end, or until it has needed `model_calls` texts to be run.
 
-    `advance` is told how many seeds have had their turn. With `unfinished`, it goes on from the
-    state in that file, and writes it there from time to time.
+    `advance` is told how many seeds have had their turn. With `unfinished`, the state is written
+    to that file from time to time, and when the search is interrupted.
     """
-    state = None if unfinished is None else unfinished.load()
-    if state is not None:
-        run.restore(state)
-        advance(state.seed)
+    advance(run.seed)
     run.start()
     try:
         while not run.done and (model_calls is None or run.found.model_calls < model_calls):
