@@ -134,7 +134,7 @@ def _report(
     with replacing(beside) as temporary:
         temporary.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     console.print()
-    for line in augmentreport.summary(found, settings.guide):
+    for line in augmentreport.summary(found, settings.metric):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     console.print()
     console.print(augmentreport.transform_table(found, settings.transforms))

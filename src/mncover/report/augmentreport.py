@@ -10,12 +10,13 @@ from rich.table import Table
 
 from mncover.augmentation.records import Augmented, Earning
 from mncover.augmentation.testing import Yield
+from mncover.metrics import NAMES, Metric
 from mncover.percent import display_percent
 
 COMBINATIONS = 10  # so many are shown
 
 
-def summary(found: Augmented, guide: str) -> list[str]:
+def summary(found: Augmented, metric: Metric | None) -> list[str]:
     """Say how the search went."""
     tally, n = found.tally, len(found.accepted)
     lines = [
@@ -29,9 +30,9 @@ def summary(found: Augmented, guide: str) -> list[str]:
             else "."
         ),
     ]
-    if found.before is not None and found.after is not None:
+    if metric is not None and found.before is not None and found.after is not None:
         lines.append(
-            f"{guide}: {display_percent(found.before)} % with the seeds, "
+            f"{NAMES[metric]} {display_percent(found.before)} % with the seeds, "
             f"{display_percent(found.after)} % with the new texts."
         )
     return lines
