@@ -23,11 +23,13 @@ from mncover.augmentation.records import Accepted, Augmented
 from mncover.augmentation.resume import Unfinished
 from mncover.augmentation.search import Search, search
 from mncover.augmentation.settings import AugmentSettings
-from mncover.augmentation.testing import suite_of, yield_of
+from mncover.augmentation.testing import Yield, suite_of, yield_of
 from mncover.cli import main
 from mncover.embedding import Embedder
 from mncover.errors import SettingsError
+from mncover.intervals import wilson
 from mncover.loading import quiet_loading
+from mncover.report.augmentreport import conclusion
 from mncover.subject import Subject
 from mncover.suites.jsonl import read_suite
 from mncover.texts import BETWEEN, Text
@@ -362,6 +364,16 @@ def test_a_failure_is_a_text_that_gets_another_class_than_its_seed() -> None:
         ("B", "INV", 1),
     ]
     assert suite["B"].cases[0].texts == ("x", "c")
+
+
+def test_the_conclusion_follows_from_the_intervals() -> None:
+    def found(failures: int) -> Yield:
+        low, high = wilson(failures, 100)
+        return Yield("", 100, 100, failures, failures, 10 * failures, 1000 * low, 1000 * high)
+
+    assert "more failures than" in conclusion([found(60), found(10)])
+    assert "fewer failures than" in conclusion([found(10), found(60)])
+    assert "overlap" in conclusion([found(12), found(10)])
 
 
 @pytest.mark.parametrize(

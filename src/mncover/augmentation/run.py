@@ -143,4 +143,6 @@ def _report(
     if yields:
         console.print()
         console.print(augmentreport.yield_table(yields))
+    if len(yields) > 1:
+        console.print(augmentreport.conclusion(yields), highlight=False, soft_wrap=True)
     console.print(f"\nWrote {job.output} and {beside}.", markup=False, soft_wrap=True)

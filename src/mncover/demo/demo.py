@@ -41,17 +41,16 @@ def run_demo(folder: Path, console: Console) -> int:
 
 
 def _next_steps(folder: Path, model: Path, config: Config) -> str:
-    run = (
-        f"mncover run {model} {folder / 'suite.jsonl'} --train {config.train} "
-        f"--max-length {MAX_LENGTH} -o {config.output}"
-    )
+    measured = f"{model} {folder / 'suite.jsonl'} --train {config.train} --max-length {MAX_LENGTH}"
+    variants = folder / "variants.jsonl"
     return (
         f"The data file is {config.output}. Try next:\n"
         f"  mncover report {config.output} --sort -redundant --heads\n"
         f"  mncover report {config.output} --failures 5\n"
         f"  mncover html {config.output}\n"
         f"  mncover select {config.output} --budget 20% -o {folder / 'smoke.jsonl'}\n"
+        f"  mncover augment {measured} --target tests -o {variants}\n"
         f"  edit {folder / 'suite.jsonl'} and run it again:\n"
-        f"  {run}\n"
+        f"  mncover run {measured} -o {config.output}\n"
         f"  your own model and texts: mncover run MODEL SUITE --train FILE"
     )

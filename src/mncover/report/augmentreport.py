@@ -77,6 +77,16 @@ def yield_table(yields: Sequence[Yield]) -> Table:
     return table
 
 
+def conclusion(yields: Sequence[Yield]) -> str:
+    """Say what the failures of a guided and an unguided search say of the guide."""
+    guided, unguided = yields
+    if guided.low > unguided.high:
+        return "The guided search finds more failures than the unguided one for the same calls."
+    if guided.high < unguided.low:
+        return "The guided search finds fewer failures than the unguided one for the same calls."
+    return "Their intervals overlap: this does not show that either finds more failures."
+
+
 def to_json(
     found: Augmented, names: Sequence[str], guide: str, yields: Sequence[Yield] = ()
 ) -> dict[str, Any]:
