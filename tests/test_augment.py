@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mncover import Coverage
 from mncover.augmentation import resume
@@ -24,6 +26,7 @@ from mncover.augmentation.resume import Unfinished
 from mncover.augmentation.search import Search, search
 from mncover.augmentation.settings import AugmentSettings
 from mncover.augmentation.testing import Yield, suite_of, yield_of
+from mncover.batches import START, batches_with_padding
 from mncover.cli import main
 from mncover.embedding import Embedder
 from mncover.errors import SettingsError
@@ -492,3 +495,20 @@ def test_transform_lists_and_tries(capsys: pytest.CaptureFixture[str]) -> None:
     assert "nothing to change" in capsys.readouterr().err
     assert main(["transform", "WordSwapExtend"]) == 1
     assert "give a text" in capsys.readouterr().err
+
+
+@given(st.lists(st.integers(0, 60), max_size=12), st.integers(1, 4))
+def test_padded_batches_hold_every_text_once_at_the_least_cost(lengths: list[int], n: int) -> None:
+    found = batches_with_padding(lengths, n)
+    assert sorted(i for batch in found for i in batch) == [i for i, k in enumerate(lengths) if k]
+    assert all(len(batch) <= n for batch in found)
+
+    def cheapest(sizes: tuple[int, ...]) -> int:
+        """Try every size of the first batch."""
+        if not sizes:
+            return 0
+        ways = range(1, min(n, len(sizes)) + 1)
+        return min(START + k * sizes[0] + cheapest(sizes[k:]) for k in ways)
+
+    cost = sum(START + len(batch) * max(lengths[i] for i in batch) for batch in found)
+    assert cost == cheapest(tuple(sorted((k for k in lengths if k), reverse=True)))

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 # A batch holds at most this many tokens, so that its activations stay small for long texts.
 MAX_TOKENS = 2048
+# Starting a batch takes about as long as so many tokens (a small BERT on a CPU).
+START = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,3 +69,29 @@ def batches_by_length(lengths: Sequence[int], batch_size: int) -> Iterator[list[
         n = -(-len(rows) // largest)
         for k in range(n):
             yield rows[k * len(rows) // n : (k + 1) * len(rows) // n]
+
+
+def batches_with_padding(lengths: Sequence[int], batch_size: int) -> list[list[int]]:
+    """Return lists of indices of texts that are run together, filled up to their longest.
+
+    For what is not counted, such as embeddings: there few texts of each length come at a time.
+    Batches are cut so that filling up and starting anew cost least together. Texts of no tokens
+    are left out.
+
+    >>> batches_with_padding([3, 90, 4, 0, 88, 3], batch_size=3)
+    [[1, 4], [2, 0, 5]]
+    """
+    order = sorted((i for i, n in enumerate(lengths) if n), key=lambda i: -lengths[i])
+    costs, cuts = [0.0], [0]  # of the best way to run the first n texts, and where its last starts
+    for end in range(1, len(order) + 1):
+        starts = range(max(0, end - batch_size), end)
+        ways = [costs[start] + START + (end - start) * lengths[order[start]] for start in starts]
+        best = min(range(len(ways)), key=ways.__getitem__)
+        costs.append(ways[best])
+        cuts.append(starts[best])
+    found: list[list[int]] = []
+    end = len(order)
+    while end:
+        found.append(order[cuts[end] : end])
+        end = cuts[end]
+    return found[::-1]

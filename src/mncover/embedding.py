@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from mncover.batches import Encoding, distinct
+from mncover.batches import Encoding, batches_with_padding, distinct
 from mncover.subject import Subject
 from mncover.texts import Text
 
@@ -39,11 +39,9 @@ class Embedder:
         first, which = distinct(encodings)
         advance(len(encodings) - len(first))
         found: dict[int, NDArray[np.float32]] = {}
-        order = sorted(range(len(first)), key=lambda i: encodings[first[i]].length, reverse=True)
-        order = [i for i in order if encodings[first[i]].length]
+        lengths = [encodings[i].length for i in first]
         with encoder.measuring(), torch.inference_mode():
-            for start in range(0, len(order), self.batch_size):
-                rows = order[start : start + self.batch_size]
+            for rows in batches_with_padding(lengths, self.batch_size):
                 means = self._means([encodings[first[row]] for row in rows])
                 found.update(zip(rows, means.cpu().numpy(), strict=True))
                 advance(len(rows))

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from mncover.batches import Encoding
+from mncover.batches import Encoding, batches_with_padding
 from mncover.errors import ModelError, SettingsError
 from mncover.loading import load_subject
 from mncover.subject import Subject
@@ -75,9 +75,7 @@ class MaskedLM:
         masks = [encoding.inputs["input_ids"].index(mask) for encoding in encodings]
         found: list[list[str]] = [[] for _ in masked]
         with self.subject.measuring(), torch.inference_mode():
-            order = sorted(range(len(encodings)), key=lambda i: encodings[i].length)
-            for start in range(0, len(order), _BATCH):
-                rows = order[start : start + _BATCH]
+            for rows in batches_with_padding([one.length for one in encodings], _BATCH):
                 logits = self._logits([encodings[i] for i in rows], [masks[i] for i in rows])
                 wanted = logits[:, self.numbers]
                 # A few more than needed: some may be forms of the masked word itself.
