@@ -287,7 +287,9 @@ def test_a_search_that_was_cut_off_goes_on_and_finds_the_same(
     assert "seeds are done" in " ".join(capsys.readouterr().err.split())
     assert same_but_for_digits(again, whole)
     assert steps == whole.tally.attempts + 1  # nothing was tried twice
-    assert not partial.exists()
+    once_more = grower(bench).grow(seeds, settings, partial)  # as if its outcome had been lost
+    assert same_but_for_digits(once_more, whole)
+    assert steps == whole.tally.attempts + 1
 
 
 def test_a_state_of_another_search_or_a_damaged_one_is_not_used(tmp_path: Path) -> None:
@@ -456,6 +458,7 @@ def test_tests_are_a_suite_that_run_takes_and_failures_stand_beside_unguided_one
     guided, unguided = json.loads(Path("new.jsonl.report.json").read_text())["failures"]
     assert guided["model_calls"] == unguided["model_calls"] > 0
     assert "unguided" in printed
+    assert not Path("new.jsonl.partial").exists()
     suite = read_suite(Path("new.jsonl"))
     assert suite.cases == guided["texts"]
     run = ["run", str(material.model), "new.jsonl", "--train", str(material.train)]
@@ -475,6 +478,7 @@ def test_tests_are_a_suite_that_run_takes_and_failures_stand_beside_unguided_one
         (["--transform", "Nothing"], "Nothing"),
         (["-o", "new.csv"], "name it .jsonl"),
         (["--similarity", "2"], "--similarity"),
+        (["--similarity", "1", "--max-iter", "1"], "no text was accepted"),
     ],
 )
 def test_what_cannot_be_done_is_one_line(

@@ -58,8 +58,8 @@ class Grower:
     ) -> Augmented:
         """Run Algorithm 1 over seeds.
 
-        With `partial`, the state is kept in that file from time to time, and an earlier call
-        that was cut off is continued; the file is gone when all is done.
+        With `partial`, the state is kept in that file from time to time and at the end, and an
+        earlier call that was cut off is continued. Whoever has written the outcome takes it away.
         """
         if settings.metric is not None:
             check_metric(settings.metric, self.engine.masks is not None)
@@ -75,7 +75,7 @@ class Grower:
                 self._say(f"What is finished lies in {partial}: run the same command to go on.")
             raise
         if unfinished is not None:
-            unfinished.remove()
+            unfinished.save(run.state())
         return found
 
     def _restore(self, run: Search, unfinished: Unfinished | None) -> None:

@@ -62,10 +62,6 @@ class Unfinished:
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
-    def remove(self) -> None:
-        """Take the file away: the search is finished."""
-        self.path.unlink(missing_ok=True)
-
 
 def _plain(state: SearchState) -> dict[str, Any]:
     row = {name: getattr(state, name) for name in ("seed", "tries", "texts_run")}

@@ -18,7 +18,7 @@ from mncover.augmentation.testing import Yield, suite_of, yield_of
 from mncover.calibrated import calibrated_engine
 from mncover.config import Config
 from mncover.engine import Engine
-from mncover.errors import SettingsError
+from mncover.errors import SettingsError, TextError
 from mncover.files import replacing
 from mncover.predicting import class_probabilities
 from mncover.report import augmentreport
@@ -73,14 +73,18 @@ def run_augment(job: AugmentJob) -> Augmented:
     grower = Grower.make(engine, tuple(transforms), job.encoder, job.resources)
     partial = job.output.with_name(job.output.name + ".partial")
     found = grower.grow(seeds.texts * job.rounds, settings, partial)
+    if not found.accepted:
+        partial.unlink(missing_ok=True)
+        raise TextError("no text was accepted, so none is written: try a lower --similarity.")
     yields: list[Yield] = []
     if job.target == "tests":
-        yields = _yields(grower, seeds, settings, found)
         write_suite(suite_of(found.accepted, seeds.texts), job.output)
+        yields = _yields(grower, seeds, settings, found)
     else:
         names = chosen_fields(job.seeds, fields)
         write_accepted(job.output, found.accepted, seeds, names, job.include_seeds)
     _report(job, settings, found, yields, console)
+    partial.unlink(missing_ok=True)
     return found
 
 
@@ -97,22 +101,21 @@ def _yields(
     grower: Grower, seeds: TextFile, settings: AugmentSettings, found: Augmented
 ) -> list[Yield]:
     """Return the failures of this search and of an unguided one that runs as many texts."""
-    if not grower.engine.subject.n_labels:
-        return []
     answers = _classes(grower.engine, seeds.texts)
+    if max(answers, default=-1) < 0:  # no classes, or several at once: nothing is a failure
+        return []
 
     def counted(name: str, one: Augmented) -> Yield:
         texts = [accepted.text for accepted in one.accepted]
         return yield_of(name, one, _classes(grower.engine, texts), answers)
 
-    yields = [counted(f"guided by {settings.guide}", found)]
-    if settings.metric is not None:
-        # Seeds come again and again, until as many texts were run.
-        again = 1 + 2 * found.model_calls // max(len(seeds.texts), 1)
-        free = replace(settings, guide="none", seed=settings.seed + 1)
-        other = grower.grow(seeds.texts * again, free, model_calls=found.model_calls)
-        yields.append(counted("unguided", other))
-    return yields
+    if settings.metric is None:
+        return [counted("unguided", found)]
+    # Seeds come again and again, until as many texts were run.
+    again = 1 + 2 * found.model_calls // len(seeds.texts)
+    free = replace(settings, guide="none", seed=settings.seed + 1)
+    other = grower.grow(seeds.texts * again, free, model_calls=found.model_calls)
+    return [counted(f"guided by {settings.guide}", found), counted("unguided", other)]
 
 
 def _classes(engine: Engine, texts: Sequence[Text]) -> list[int]:

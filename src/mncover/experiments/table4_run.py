@@ -140,12 +140,14 @@ class _Sets:
             max_iter=self.job.max_iter,
             seed=seed,
         )
-        made = grower.grow(seeds.texts, settings, path.with_suffix(".partial"))
+        partial = path.with_suffix(".partial")
+        made = grower.grow(seeds.texts, settings, partial)
         labels = [seeds.labels[one.seed] for one in made.accepted]
         found = TrainingSet(tuple(one.text for one in made.accepted), tuple(labels))
         content = {"key": key, "texts": found.texts, "labels": labels}
         with replacing(path) as temporary:
             temporary.write_text(json.dumps(content) + "\n", encoding="utf-8")
+        partial.unlink(missing_ok=True)
         self.console.print(f"{name}: {len(labels):,} texts.", highlight=False)
         return found
 
