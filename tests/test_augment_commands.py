@@ -37,6 +37,9 @@ def test_a_failure_is_a_text_that_gets_another_class_than_its_seed() -> None:
         ("B", "INV", 1),
     ]
     assert suite["B"].cases[0].texts == ("x", "c")
+    (test,) = suite_of([Accepted(0, "a", ("WordSwapQWERTY",), 1.0)], ["x"]).tests
+    assert test.name == "Word Swap QWERTY"
+    assert "WordSwapQWERTY" in test.description
 
 
 def test_the_conclusion_follows_from_the_intervals() -> None:

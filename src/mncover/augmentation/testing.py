@@ -6,6 +6,7 @@ here.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -70,7 +71,7 @@ def suite_of(accepted: Sequence[Accepted], seeds: Sequence[Text]) -> Suite:
         cases.setdefault(one.transforms[0], []).append(Case((original, one.text)))
     tests = [
         Test(
-            name,
+            re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name),  # in words, which tables can break
             "INV",
             Expectation("inv", tolerance=0.0),
             tuple(found),
