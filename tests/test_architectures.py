@@ -69,8 +69,9 @@ def test_taps_see_exactly_hugging_faces_own_states(name: str) -> None:
     taps = find_taps(subject)
     text = "the film was not very good , but i liked it !"
     seen: dict[tuple[str, int], torch.Tensor] = {}
-    with taps.open(lambda kind, layer, v: seen.update({(kind, layer): v[0].float()})) as forward:
-        forward(subject.inputs(subject.encode([text], 64)))
+    inputs = subject.inputs(subject.encode([text], 64))
+    with taps.open() as forward:
+        forward(inputs, lambda kind, layer, v: seen.update({(kind, layer): v[0].float()}))
     hidden, attention, causal = states(model, tokenizer, text, 64)
     assert taps.causal == causal == (name in tiny.DECODERS)
     assert len(seen) == len(hidden) + len(attention)
@@ -95,8 +96,8 @@ def test_outputs_are_bit_equal_with_and_without_taps(name: str) -> None:
     model.set_attn_implementation("eager")
     with torch.no_grad():
         plain = subject.call(subject.runner, inputs)
-    with taps.open(lambda kind, layer, values: None) as forward:
-        tapped = forward(inputs)
+    with taps.open() as forward:
+        tapped = forward(inputs, lambda kind, layer, values: None)
     for key in set(plain) & {"logits", "last_hidden_state", "pooler_output"}:
         assert torch.equal(plain[key], tapped[key])
     assert "logits" in plain or "last_hidden_state" in plain
@@ -133,8 +134,8 @@ def test_no_hook_survives_an_exception_in_a_reader(name: str) -> None:
     def fail(*args: object) -> None:
         raise RuntimeError("reader broke")
 
-    with pytest.raises(RuntimeError, match="reader broke"), taps.open(fail) as forward:
-        forward(subject.inputs(subject.encode(["good"], 64)))
+    with pytest.raises(RuntimeError, match="reader broke"), taps.open() as forward:
+        forward(subject.inputs(subject.encode(["good"], 64)), fail)
     assert fingerprint(model) == before
 
 
@@ -143,8 +144,8 @@ def test_no_hook_survives_an_exception_in_the_model() -> None:
     subject = Subject(model, tokenizer)
     taps = find_taps(subject)
     before = fingerprint(model)
-    with pytest.raises(IndexError), taps.open(lambda *a: None) as forward:
-        forward({"input_ids": torch.tensor([[10**6]])})
+    with pytest.raises(IndexError), taps.open() as forward:
+        forward({"input_ids": torch.tensor([[10**6]])}, lambda *a: None)
     assert fingerprint(model) == before
 
 

@@ -82,8 +82,8 @@ def test_sites_of_a_real_model_are_hugging_faces_own(model: Path, shared: Path) 
     text = texts_for(model, shared)[1][0]
     seen: dict[tuple[str, int], torch.Tensor] = {}
     inputs = engine.subject.inputs(engine.subject.encode([text], 128))
-    with engine.taps.open(lambda k, n, v: seen.update({(k, n): v[0]})) as forward:
-        forward(inputs)
+    with engine.taps.open() as forward:
+        forward(inputs, lambda k, n, v: seen.update({(k, n): v[0]}))
     hidden, attention, _ = states(engine.subject.model, engine.subject.tokenizer, text, 128)
     for layer, values in enumerate(hidden):
         torch.testing.assert_close(seen["hidden", layer], values, rtol=0, atol=1e-5)

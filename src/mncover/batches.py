@@ -49,7 +49,9 @@ def distinct(encodings: Sequence[Encoding]) -> tuple[list[int], list[int]]:
     return first, which
 
 
-def batches_by_length(lengths: Sequence[int], batch_size: int) -> Iterator[list[int]]:
+def batches_by_length(
+    lengths: Sequence[int], batch_size: int, most_tokens: int = MAX_TOKENS
+) -> Iterator[list[int]]:
     """Yield lists of indices of equally long texts, the longest texts first.
 
     Longest first, because then a batch that does not fit into memory fails at once. Batches of
@@ -65,7 +67,7 @@ def batches_by_length(lengths: Sequence[int], batch_size: int) -> Iterator[list[
             groups.setdefault(length, []).append(index)
     for length in sorted(groups, reverse=True):
         rows = groups[length]
-        largest = max(1, min(batch_size, MAX_TOKENS // length))
+        largest = max(1, min(batch_size, most_tokens // length))
         n = -(-len(rows) // largest)
         for k in range(n):
             yield rows[k * len(rows) // n : (k + 1) * len(rows) // n]

@@ -26,7 +26,8 @@ import numpy as np
 F = TypeVar("F", bound=Callable[..., Any])
 
 # Kept on disk, so that a machine compiles once. "numpy" lets a division by zero give infinity.
-_compiled: Callable[[F], F] = numba.njit(cache=True, error_model="numpy")
+# Without Python's lock, other threads go on.
+_compiled: Callable[[F], F] = numba.njit(cache=True, error_model="numpy", nogil=True)
 _inlined: Callable[[F], F] = numba.njit(cache=True, error_model="numpy", inline="always")
 
 FLOAT32_MAX = float(np.finfo(np.float32).max)

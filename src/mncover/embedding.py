@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from mncover.batches import Encoding, batches_with_padding, distinct
+from mncover.sidebyside import lanes, side_by_side
 from mncover.subject import Subject
 from mncover.texts import Text
 
@@ -40,15 +41,19 @@ class Embedder:
         advance(len(encodings) - len(first))
         found: dict[int, NDArray[np.float32]] = {}
         lengths = [encodings[i].length for i in first]
-        with encoder.measuring(), torch.inference_mode():
-            for rows in batches_with_padding(lengths, self.batch_size):
-                means = self._means([encodings[first[row]] for row in rows])
-                found.update(zip(rows, means.cpu().numpy(), strict=True))
+
+        def run(rows: list[int]) -> tuple[list[int], NDArray[np.float32]]:
+            return rows, self._means([encodings[first[row]] for row in rows]).cpu().numpy()
+
+        with encoder.measuring(), side_by_side(lanes(encoder.device)) as run_all:
+            for rows, means in run_all(run, batches_with_padding(lengths, self.batch_size)):
+                found.update(zip(rows, means, strict=True))
                 advance(len(rows))
         width = len(next(iter(found.values()))) if found else 0
         empty = np.zeros(width, dtype=np.float32)
         return np.stack([found.get(number, empty) for number in which])
 
+    @torch.inference_mode()
     def _means(self, encodings: Sequence[Encoding]) -> Tensor:
         inputs = self.encoder.padded(encodings)
         hidden = self.encoder.call(self.encoder.traced, inputs).last_hidden_state.float()

@@ -11,21 +11,28 @@ from mncover.sites import Site
 
 
 class Keep:
-    """Looks a batch's words and pairs up once, for all sites."""
+    """Looks the words and pairs of batches up."""
 
     def __init__(self, table: MaskTable, backend: Backend) -> None:
         self.table = table
         self.backend = backend
+
+    def of(self, ids: Tensor) -> Kept:
+        """Return what counts of a batch of tokens [n, T]."""
+        words = self.table.words_of(ids).to(torch.uint8)
+        return Kept(words, self.table.pairs_of(ids).to(torch.uint8), self.backend)
+
+
+class Kept:
+    """1 for the words [n, T] and pairs [n, T, T] of a batch that count, 0 for the others."""
+
+    def __init__(self, words: Tensor, pairs: Tensor, backend: Backend) -> None:
+        self.words = words
+        self.pairs = pairs
+        self.backend = backend
         self._parts: dict[tuple[str, int], Array] = {}
-        self.words = self.pairs = torch.empty(0, dtype=torch.uint8)
 
-    def begin(self, ids: Tensor) -> None:
-        """Take the tokens [n, T] of the next batch."""
-        self.words = self.table.words_of(ids).to(torch.uint8)
-        self.pairs = self.table.pairs_of(ids).to(torch.uint8)
-        self._parts.clear()
-
-    def of(self, site: Site) -> Array:
+    def at(self, site: Site) -> Array:
         """Return 1 or 0 for each neuron that the batch touches in each group of a site: [n, m]."""
         key = (site.kind, site.columns)
         if key not in self._parts:

@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from mncover.batches import Encoding, batches_by_length, distinct
+from mncover.sidebyside import batch_tokens, lanes, side_by_side
 from mncover.subject import Subject
 
 
@@ -24,11 +25,17 @@ def class_probabilities(
     found = np.full((len(first), subject.n_labels), np.nan, dtype=np.float32)
     size = 1 if subject.single_rows else batch_size
     advance(len(encodings) - len(first))
-    with subject.measuring(), torch.inference_mode():
-        for rows in batches_by_length(lengths, size):
-            inputs = subject.inputs([encodings[first[row]] for row in rows])
-            probabilities = subject.probabilities(subject.call(subject.runner, inputs))
-            if probabilities is not None:
-                found[rows] = probabilities[: len(rows)].cpu().numpy()
+    n = lanes(subject.device)
+
+    @torch.inference_mode()
+    def run(rows: list[int]) -> list[int]:
+        inputs = subject.inputs([encodings[first[row]] for row in rows])
+        probabilities = subject.probabilities(subject.call(subject.runner, inputs))
+        if probabilities is not None:
+            found[rows] = probabilities[: len(rows)].cpu().numpy()
+        return rows
+
+    with subject.measuring(), side_by_side(n) as run_all:
+        for rows in run_all(run, batches_by_length(lengths, size, batch_tokens(n))):
             advance(len(rows))
     return found[which]

@@ -1,10 +1,14 @@
 """What is done with a site's values while the model runs: one small class each.
 
-A reader is told which batch comes (`begin`), then gets every site's tensor (`read`).
+A reader is told which batch comes (`begin`) and answers with a function that takes every site's
+tensor of that batch.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
+from threading import Lock
 from typing import Protocol
 
 from torch import Tensor
@@ -12,9 +16,10 @@ from torch import Tensor
 from mncover.backend import Array, Backend
 from mncover.errors import ModelError
 from mncover.hits import Hits
-from mncover.keep import Keep
+from mncover.keep import Keep, Kept
 from mncover.sites import Kind, Site
 from mncover.spool import Spool
+from mncover.taps import Read
 
 
 class NotFiniteError(Exception):
@@ -27,13 +32,19 @@ class NotFiniteError(Exception):
 
 
 class Reader(Protocol):
-    """Takes the sites of one batch after the other."""
+    """Takes the sites of batches, also of several batches at a time."""
 
-    def begin(self, rows: list[int], ids: Tensor) -> None:
-        """Say which texts the next batch holds: their indices, and their tokens [n, T]."""
+    def begin(self, rows: list[int], ids: Tensor) -> Read:
+        """Take the indices of a batch's texts and their tokens [n, T]; return who reads it."""
 
-    def read(self, kind: Kind, layer: int, tensor: Tensor) -> None:
-        """Take one site's values."""
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The texts that run together: their indices, how long they are, and what of them counts."""
+
+    rows: list[int]
+    length: int
+    kept: Kept | None
 
 
 class _SiteReader:
@@ -43,56 +54,61 @@ class _SiteReader:
         self.backend = backend
         self.kernels = backend.kernels
         self.keep = keep
-        self.rows: list[int] = []
-        self.length = 0
 
-    def begin(self, rows: list[int], ids: Tensor) -> None:
-        """Say which texts the next batch holds: their indices, and their tokens [n, T]."""
-        self.rows = rows
-        self.length = ids.shape[1]
-        if self.keep is not None:
-            self.keep.begin(ids)
+    def begin(self, rows: list[int], ids: Tensor) -> Read:
+        """Take the indices of a batch's texts and their tokens [n, T]; return who reads it."""
+        return partial(self.read, self.batch(rows, ids))
 
-    def read(self, kind: Kind, layer: int, tensor: Tensor) -> None:
+    def batch(self, rows: list[int], ids: Tensor) -> Batch:
+        """Look up what of a batch counts."""
+        return Batch(rows, ids.shape[1], None if self.keep is None else self.keep.of(ids))
+
+    def read(self, batch: Batch, kind: Kind, layer: int, tensor: Tensor) -> None:
         """Take one site's values."""
-        site = self.backend.site(kind, layer)
-        values = self.backend.values(tensor[: len(self.rows)])  # behind them are copies
-        shape = (len(self.rows), site.groups, self.length, site.touched_columns(self.length))
+        site, texts, length = self.backend.site(kind, layer), len(batch.rows), batch.length
+        values = self.backend.values(tensor[:texts])  # behind them are copies
+        shape = (texts, site.groups, length, site.touched_columns(length))
         if tuple(values.shape) != (shape if kind == "attention" else (shape[0], *shape[2:])):
             raise ModelError(
                 f"{site.name} has shape {tuple(values.shape)}, expected {shape}: "
                 "its size changes from text to text, so it cannot be counted."
             )
-        if not self.reduce(site, values.reshape(shape[0], site.groups, -1)):
+        if not self.reduce(batch, site, values.reshape(texts, site.groups, -1)):
             raise NotFiniteError(site, values)
 
-    def reduce(self, site: Site, values: Array) -> bool:
+    def reduce(self, batch: Batch, site: Site, values: Array) -> bool:
         """Use the values [texts, groups, n]; return whether all of them were finite."""
         raise NotImplementedError
 
 
 class _RangeReader(_SiteReader):
-    """A reader that needs the ranges."""
+    """A reader that needs the ranges.
+
+    `locks` has one for each site: of two batches that run side by side only one at a time changes
+    a site's ranges or maps.
+    """
 
     def __init__(self, backend: Backend, low: Array, high: Array, keep: Keep | None = None) -> None:
         super().__init__(backend, keep)
         self.low, self.high = low, high
+        self.locks = {site: Lock() for site in backend.layout.sites}
 
-    def ranges(self, site: Site) -> tuple[Array, Array]:
-        """Return low and high of the neurons that the present batch touches at a site."""
+    def ranges(self, site: Site, length: int) -> tuple[Array, Array]:
+        """Return low and high of the neurons that texts of `length` tokens touch at a site."""
         cut = self.backend.touched_ranges
-        return cut(self.low, site, self.length), cut(self.high, site, self.length)
+        return cut(self.low, site, length), cut(self.high, site, length)
 
 
 class WidenReader(_RangeReader):
     """Stretches ranges so that they hold everything seen."""
 
-    def reduce(self, site: Site, values: Array) -> bool:
+    def reduce(self, batch: Batch, site: Site, values: Array) -> bool:
         """Use the values [texts, groups, n]; return whether all of them were finite."""
-        low, high = self.ranges(site)
-        finite = self.kernels.widen(values, low, high)
-        self.backend.put_back(self.low, site, self.length, low)
-        self.backend.put_back(self.high, site, self.length, high)
+        with self.locks[site]:
+            low, high = self.ranges(site, batch.length)
+            finite = self.kernels.widen(values, low, high)
+            self.backend.put_back(self.low, site, batch.length, low)
+            self.backend.put_back(self.high, site, batch.length, high)
         return bool(finite)
 
 
@@ -105,15 +121,17 @@ class HitReader(_RangeReader):
         super().__init__(backend, low, high, keep)
         self.hits = hits
 
-    def reduce(self, site: Site, values: Array) -> bool:
+    def reduce(self, batch: Batch, site: Site, values: Array) -> bool:
         """Use the values [texts, groups, n]; return whether all of them were finite."""
-        cut = self.backend.touched_words
+        cut, length = self.backend.touched_words, batch.length
         maps = [words for _, words in self.hits]
-        parts = [cut(words, site, self.length) for words in maps]
-        keep = [] if self.keep is None else [self.keep.of(site)]
-        finite = self.kernels.hit(values, *self.ranges(site), self.backend.bins, *parts, *keep)
-        for words, part in zip(maps, parts, strict=True):
-            self.backend.put_back(words, site, self.length, part)
+        keep = [] if batch.kept is None else [batch.kept.at(site)]
+        low, high = self.ranges(site, length)
+        with self.locks[site]:
+            parts = [cut(words, site, length) for words in maps]
+            finite = self.kernels.hit(values, low, high, self.backend.bins, *parts, *keep)
+            for words, part in zip(maps, parts, strict=True):
+                self.backend.put_back(words, site, length, part)
         return bool(finite)
 
 
@@ -127,15 +145,14 @@ class NovelReader(_RangeReader):
         self.words = words
         self.new_bins = {"hidden": backend.new_counts(n), "attention": backend.new_counts(n)}
 
-    def reduce(self, site: Site, values: Array) -> bool:
+    def reduce(self, batch: Batch, site: Site, values: Array) -> bool:
         """Use the values [texts, groups, n]; return whether all of them were finite."""
-        words = self.backend.touched_words(self.words, site, self.length)
-        counts = self.backend.new_counts(len(self.rows))
-        keep = [] if self.keep is None else [self.keep.of(site)]
-        finite = self.kernels.novel(
-            values, *self.ranges(site), self.backend.bins, words, counts, *keep
-        )
-        self.new_bins[site.kind][self.rows] += counts
+        words = self.backend.touched_words(self.words, site, batch.length)
+        counts = self.backend.new_counts(len(batch.rows))
+        keep = [] if batch.kept is None else [batch.kept.at(site)]
+        low, high = self.ranges(site, batch.length)
+        finite = self.kernels.novel(values, low, high, self.backend.bins, words, counts, *keep)
+        self.new_bins[site.kind][batch.rows] += counts  # no other batch has these texts
         return bool(finite)
 
 
@@ -148,16 +165,17 @@ class EncodeReader(_RangeReader):
         super().__init__(backend, low, high, keep)
         self.spool = spool
 
-    def begin(self, rows: list[int], ids: Tensor) -> None:
-        """Say which texts the next batch holds: their indices, and their tokens [n, T]."""
-        super().begin(rows, ids)
-        self.spool.begin(rows, self.length, self.keep)
+    def begin(self, rows: list[int], ids: Tensor) -> Read:
+        """Take the indices of a batch's texts and their tokens [n, T]; return who reads it."""
+        batch = self.batch(rows, ids)
+        self.spool.begin(rows, batch.length, batch.kept)
+        return partial(self.read, batch)
 
-    def reduce(self, site: Site, values: Array) -> bool:
+    def reduce(self, batch: Batch, site: Site, values: Array) -> bool:
         """Use the values [texts, groups, n]; return whether all of them were finite."""
         backend = self.backend
-        codes = backend.new_codes(len(self.rows), site, self.length)
-        low, high = self.ranges(site)
+        codes = backend.new_codes(len(batch.rows), site, batch.length)
+        low, high = self.ranges(site, batch.length)
         finite = self.kernels.encode(values, low, high, backend.bins, codes, backend.none)
-        self.spool.write(site, codes)
+        self.spool.write(batch.rows[0], site, codes)
         return bool(finite)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import tempfile
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from mncover.backend import Array, Backend
-from mncover.keep import Keep
+from mncover.keep import Kept
 from mncover.sites import Site
 
 _Sizes = tuple[NDArray[np.int64], list[tuple[str, int]], int]
@@ -44,9 +45,9 @@ class Spool:
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
         self._halves = spool_halves(backend.bins)
-        self._batches: list[_Batch] = []
         self._where: dict[int, tuple[_Batch, int]] = {}
         self._sizes_by_length: dict[int, _Sizes] = {}
+        self._lock = Lock()
         # Unbuffered: whole blocks go in and out, a buffer would only copy them once more.
         self._file = tempfile.TemporaryFile(prefix="mncover-", buffering=0)  # noqa: SIM115
 
@@ -58,32 +59,31 @@ class Spool:
 
     def clear(self) -> None:
         """Forget all codes; the file's room is used again."""
-        self._batches.clear()
         self._where.clear()
         self._file.seek(0)
 
-    def begin(self, rows: list[int], length: int, keep: Keep | None = None) -> None:
-        """Start a batch of texts, named by their index."""
+    def begin(self, rows: list[int], length: int, kept: Kept | None = None) -> None:
+        """Start a batch of texts, named by their index; others may be under way."""
         batch = _Batch(length)
-        if keep is not None:
-            batch.keep_words = self.backend.as_array(keep.words)
-            batch.keep_pairs = self.backend.as_array(keep.pairs)
-        self._batches.append(batch)
+        if kept is not None:
+            batch.keep_words = self.backend.as_array(kept.words)
+            batch.keep_pairs = self.backend.as_array(kept.pairs)
         self._where.update({text: (batch, row) for row, text in enumerate(rows)})
 
-    def write(self, site: Site, codes: Array) -> None:
-        """Take the codes [texts, groups, n] of the present batch at one site."""
-        parts = self._batches[-1].parts
+    def write(self, text: int, site: Site, codes: Array) -> None:
+        """Take the codes [texts, groups, n] at one site of the batch that `text` is in."""
+        parts = self._where[text][0].parts
         if not self.backend.on_cpu:
             parts[site.name] = codes
             return
-        parts[site.name] = self._file.tell()
         codes = codes.reshape(len(codes), -1)
         if self._halves:
             packed = np.empty((len(codes), self._stored(codes.shape[1])), dtype=np.uint8)
             self.backend.kernels.pack_halves(codes, packed)
             codes = packed
-        self._write_all(codes.data.cast("B"))
+        with self._lock:
+            parts[site.name] = self._file.tell()
+            self._write_all(codes.data.cast("B"))
 
     def read(self, text: int) -> Array:
         """Return one text's codes for all sites, flat, in the order of the layout."""

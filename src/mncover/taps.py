@@ -10,9 +10,11 @@ themselves are read, which costs the memory of all layers of a batch but is alwa
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -25,7 +27,7 @@ from mncover.subject import Subject
 
 Key = tuple[Kind, int]
 Read = Callable[[Kind, int, Tensor], None]
-Forward = Callable[[dict[str, Tensor]], Any]
+Forward = Callable[[dict[str, Tensor], Read], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,33 +60,35 @@ class Taps:
         return Layout((*hidden, *attention), self.causal)
 
     @contextmanager
-    def open(self, read: Read) -> Iterator[Forward]:
+    def open(self) -> Iterator[Forward]:
         """Yield a function that runs one batch and calls `read` for every site of it.
 
-        The model is switched to eager attention and evaluation mode inside the block. All hooks
-        are gone when it ends, however it ends.
+        It may be called by several threads at a time. The model is switched to eager attention
+        and evaluation mode inside the block. All hooks are gone when it ends, however it ends.
         """
-        with self.subject.measuring(), torch.inference_mode():
+        with self.subject.measuring():
             if not self.modules:
                 with _hooks_restored(self.subject.model):
-                    yield lambda inputs: self._read_outputs(inputs, read)
+                    yield self._read_outputs
                 return
             with ExitStack() as hooks:
-                counter = _Counter(read, last_hidden=self.n_hidden - 1 if self.final else None)
+                counter = _Counter(last_hidden=self.n_hidden - 1 if self.final else None)
                 for tap in self.modules:
                     handle = tap.module.register_forward_hook(counter.hook(tap))
                     hooks.callback(handle.remove)
                 if self.final is not None:
                     handle = self.final.register_forward_hook(counter.final_hook)
                     hooks.callback(handle.remove)
-                yield lambda inputs: self._run_hooked(inputs, counter)
+                yield partial(self._run_hooked, counter)
 
-    def _run_hooked(self, inputs: dict[str, Tensor], counter: _Counter) -> Any:
-        counter.reset()
+    @torch.inference_mode()
+    def _run_hooked(self, counter: _Counter, inputs: dict[str, Tensor], read: Read) -> Any:
+        counter.begin(read)
         output = self.subject.call(self.subject.runner, inputs)
         self._check_count(counter.hidden, counter.attention)
         return output
 
+    @torch.inference_mode()
     def _read_outputs(self, inputs: dict[str, Tensor], read: Read) -> Any:
         subject = self.subject
         output = subject.call(
@@ -106,15 +110,20 @@ class Taps:
             )
 
 
-class _Counter:
-    """Turns the calls of hooks, which come in the order of the layers, into numbered sites."""
+class _Counter(threading.local):
+    """Turns the calls of hooks, which come in the order of the layers, into numbered sites.
 
-    def __init__(self, read: Read, last_hidden: int | None) -> None:
-        self.read = read
+    Every thread counts for itself.
+    """
+
+    read: Read
+
+    def __init__(self, last_hidden: int | None) -> None:
         self.last_hidden = last_hidden
-        self.reset()
+        self.hidden = self.attention = 0
 
-    def reset(self) -> None:
+    def begin(self, read: Read) -> None:
+        self.read = read
         self.hidden = self.attention = 0
 
     def hook(self, tap: Tap) -> Callable[..., None]:
@@ -191,8 +200,8 @@ def _sees(taps: Taps, inputs: dict[str, Tensor], hidden: Any, attention: Any) ->
     """Return whether hooks see bit for bit what the model itself returns."""
     seen: dict[Key, Tensor] = {}
     try:
-        with taps.open(lambda kind, layer, values: seen.update({(kind, layer): values})) as run:
-            run(inputs)
+        with taps.open() as run:
+            run(inputs, lambda kind, layer, values: seen.update({(kind, layer): values}))
     except (ModelError, IndexError, AttributeError, TypeError):
         return False
     expected: dict[Key, Tensor] = {("hidden", i): h for i, h in enumerate(hidden)}

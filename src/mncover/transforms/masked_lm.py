@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -13,6 +15,7 @@ from torch import Tensor
 from mncover.batches import Encoding, batches_with_padding
 from mncover.errors import ModelError, SettingsError
 from mncover.loading import load_subject
+from mncover.sidebyside import lanes, side_by_side
 from mncover.subject import Subject
 from mncover.texts import BETWEEN
 from mncover.transforms.inflection import same_word
@@ -33,6 +36,13 @@ class Masked(NamedTuple):
     after: str
 
 
+class _Places(threading.local):
+    """Where the masks of the batch are that a thread runs."""
+
+    rows: Tensor
+    columns: Tensor
+
+
 class MaskedLM:
     """WordSwapMaskedLM: masks a word and takes one of the model's best guesses."""
 
@@ -46,6 +56,7 @@ class MaskedLM:
             raise ModelError(f"{subject.name}: it is no fill-mask model; name one that is.")
         self.head: Any = head
         self.mask: str = tokenizer.mask_token
+        self._places = _Places()
         self.longest = _longest(subject)
         self.words = _whole_words(tokenizer)
         self.numbers = torch.tensor(list(self.words), device=subject.device)
@@ -74,33 +85,49 @@ class MaskedLM:
         mask = self.subject.tokenizer.mask_token_id
         masks = [encoding.inputs["input_ids"].index(mask) for encoding in encodings]
         found: list[list[str]] = [[] for _ in masked]
-        with self.subject.measuring(), torch.inference_mode():
-            for rows in batches_with_padding([one.length for one in encodings], _BATCH):
-                logits = self._logits([encodings[i] for i in rows], [masks[i] for i in rows])
-                wanted = logits[:, self.numbers]
-                # A few more than needed: some may be forms of the masked word itself.
-                best = wanted.topk(min(BEST + 4, len(self.words)), dim=1).indices
-                for i, numbers in zip(rows, self.numbers[best].tolist(), strict=True):
+
+        def run(rows: list[int]) -> tuple[list[int], list[list[int]]]:
+            return rows, self._best([encodings[i] for i in rows], [masks[i] for i in rows])
+
+        batches = batches_with_padding([one.length for one in encodings], _BATCH)
+        with (
+            self.subject.measuring(),
+            self._head_on_masks(),
+            side_by_side(lanes(self.subject.device)) as run_all,
+        ):
+            for rows, best in run_all(run, batches):
+                for i, numbers in zip(rows, best, strict=True):
                     found[i] = [self.words[number] for number in numbers]
         return found
 
-    def _logits(self, encodings: Sequence[Encoding], masks: Sequence[int]) -> Tensor:
-        """Return the logits [texts, vocabulary] at the masks.
-
-        The head, the largest matrix of a small model, works on the masks' states only.
-        """
-        rows = torch.arange(len(masks), device=self.subject.device)
-        columns = torch.tensor(masks, device=self.subject.device)
+    @contextmanager
+    def _head_on_masks(self) -> Iterator[None]:
+        """Let the head, the largest matrix of a small model, work on the masks' states only."""
 
         def only_masks(module: Any, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-            return (inputs[0][rows, columns][:, None],)
+            return (inputs[0][self._places.rows, self._places.columns][:, None],)
 
         handle = self.head.register_forward_pre_hook(only_masks)
         try:
-            inputs = self.subject.padded(encodings)
-            logits: Tensor = self.subject.call(self.subject.model, inputs).logits
+            yield
         finally:
             handle.remove()
+
+    @torch.inference_mode()
+    def _best(self, encodings: Sequence[Encoding], masks: Sequence[int]) -> list[list[int]]:
+        """Return the numbers of the best words for each mask of a batch."""
+        wanted = self._logits(encodings, masks)[:, self.numbers]
+        # A few more than needed: some may be forms of the masked word itself.
+        best = wanted.topk(min(BEST + 4, len(self.words)), dim=1).indices
+        found: list[list[int]] = self.numbers[best].tolist()
+        return found
+
+    def _logits(self, encodings: Sequence[Encoding], masks: Sequence[int]) -> Tensor:
+        """Return the logits [texts, vocabulary] at the masks."""
+        rows = self._places.rows = torch.arange(len(masks), device=self.subject.device)
+        columns = self._places.columns = torch.tensor(masks, device=self.subject.device)
+        inputs = self.subject.padded(encodings)
+        logits: Tensor = self.subject.call(self.subject.model, inputs).logits
         if logits.shape[1] > 1:  # a model that uses its head's weights without calling it
             return logits[rows, columns].float()
         return logits[:, 0].float()
