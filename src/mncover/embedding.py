@@ -45,8 +45,10 @@ class Embedder:
         def run(rows: list[int]) -> tuple[list[int], NDArray[np.float32]]:
             return rows, self._means([encodings[first[row]] for row in rows]).cpu().numpy()
 
-        with encoder.measuring(), side_by_side(lanes(encoder.device)) as run_all:
-            for rows, means in run_all(run, batches_with_padding(lengths, self.batch_size)):
+        batches = batches_with_padding(lengths, self.batch_size)
+        n = min(lanes(encoder.device), len(batches))
+        with encoder.evaluating(), side_by_side(n) as run_all:
+            for rows, means in run_all(run, batches):
                 found.update(zip(rows, means, strict=True))
                 advance(len(rows))
         width = len(next(iter(found.values()))) if found else 0

@@ -182,11 +182,15 @@ class Engine:
         return tuple(np.concatenate(part or nothing) for part in parts)
 
     def windows(
-        self, groups: Sequence[Sequence[Text]], advance: Advance, whole: bool = False
+        self,
+        groups: Sequence[Sequence[Text]],
+        advance: Advance,
+        whole: bool = False,
+        with_means: bool = False,
     ) -> Iterator[Window]:
         """Run groups of texts and yield them in order, window by window, or as one window."""
         run_by = (self.taps, self.backend, self.bounds)
-        return windows(*run_by, groups, self.batch_size, advance, self.keep, whole)
+        return windows(*run_by, groups, self.batch_size, advance, self.keep, whole, with_means)
 
     def add(
         self,

@@ -11,7 +11,10 @@ from functools import partial
 from threading import Lock
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from mncover.backend import Array, Backend
 from mncover.errors import ModelError
@@ -154,6 +157,30 @@ class NovelReader(_RangeReader):
         finite = self.kernels.novel(values, low, high, self.backend.bins, words, counts, *keep)
         self.new_bins[site.kind][batch.rows] += counts  # no other batch has these texts
         return bool(finite)
+
+
+class MeanReader:
+    """Hands everything on to another reader, and takes the means of the last hidden states.
+
+    `means` has, for each text, what `embedding.py` calls its embedding.
+    """
+
+    def __init__(self, reader: Reader, last: int) -> None:
+        self.reader = reader
+        self.last = last
+        self.means: dict[int, NDArray[np.float32]] = {}
+
+    def begin(self, rows: list[int], ids: Tensor) -> Read:
+        """Take the indices of a batch's texts and their tokens [n, T]; return who reads it."""
+        hand_on = self.reader.begin(rows, ids)
+
+        def read(kind: Kind, layer: int, tensor: Tensor) -> None:
+            hand_on(kind, layer, tensor)
+            if (kind, layer) == ("hidden", self.last):
+                means = normalize(tensor[: len(rows)].float().mean(1), dim=-1)
+                self.means.update(zip(rows, means.cpu().numpy(), strict=True))
+
+        return read
 
 
 class EncodeReader(_RangeReader):

@@ -57,7 +57,7 @@ def side_by_side(n: int) -> Iterator[Map]:
     It takes few items ahead of what was asked for. When the block ends, however it ends, no call
     is running, and torch has its threads back.
     """
-    if n == 1:
+    if n <= 1:
         yield _one_by_one
         return
     before = torch.get_num_threads()

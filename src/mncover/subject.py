@@ -214,16 +214,22 @@ class Subject:
         return np.where(run, np.nan_to_num(probabilities).argmax(axis=1), none)
 
     @contextmanager
+    def evaluating(self) -> Iterator[None]:
+        """Put the model into evaluation mode, and back afterwards."""
+        with ExitStack() as undo:
+            for module in [m for m in self.model.modules() if m.training]:
+                undo.callback(setattr, module, "training", True)
+                module.training = False
+            yield
+
+    @contextmanager
     def measuring(self) -> Iterator[None]:
         """Put the model into the state it is measured in, and put it back afterwards.
 
         Evaluation mode, and eager attention: other implementations never hold the attention
         weights that are to be read.
         """
-        with ExitStack() as undo:
-            for module in [m for m in self.model.modules() if m.training]:
-                undo.callback(setattr, module, "training", True)
-                module.training = False
+        with self.evaluating(), ExitStack() as undo:
             before = getattr(self.model.config, "_attn_implementation", "eager")
             if before != "eager":
                 undo.callback(self.model.set_attn_implementation, before)

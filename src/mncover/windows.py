@@ -19,7 +19,7 @@ from mncover.batches import Encoding, distinct
 from mncover.keep import Keep
 from mncover.measure import Advance, measure
 from mncover.metrics import COVER, Metric
-from mncover.readers import EncodeReader
+from mncover.readers import EncodeReader, MeanReader, Reader
 from mncover.spool import Spool, spool_halves
 from mncover.taps import Taps
 from mncover.texts import Text
@@ -38,6 +38,8 @@ class Window:
     probabilities: NDArray[np.float32]
     spool: Spool
     which: list[int]  # row -> its number among the distinct texts, under which the spool has it
+    means: dict[int, NDArray[np.float32]]  # by the same number, if they were asked for
+    width: int  # of a mean
     _last: dict[str, Any] = field(default_factory=dict)
 
     def codes(self, row: int, metric: Metric = COVER) -> Array:
@@ -48,6 +50,11 @@ class Window:
         if metric not in self._last:
             self._last[metric] = self.spool.masked(self.which[row], self._last[COVER])
         return self._last[metric]
+
+    def mean(self, row: int) -> NDArray[np.float32]:
+        """Return the mean of a text's last hidden states, at length one; zeros without tokens."""
+        found = self.means.get(self.which[row])
+        return np.zeros(self.width, dtype=np.float32) if found is None else found
 
     def length(self, row: int) -> int:
         """Return how many tokens a text has."""
@@ -63,14 +70,15 @@ def windows(
     advance: Advance,
     keep: Keep | None = None,
     whole: bool = False,
+    with_means: bool = False,
 ) -> Iterator[Window]:
     """Run all groups of texts and yield them in order, window by window.
 
     A window is good until the next one is asked for. A group is never cut. With `whole` there is
-    one window, however large.
+    one window, however large. With `with_means` it has the means of the last hidden states.
     """
     with Spool(backend) as spool:
-        reader = EncodeReader(backend, *ranges, spool, keep)
+        encode = EncodeReader(backend, *ranges, spool, keep)
         for part in [list(groups)] if whole and groups else _by_number(groups):
             texts = [text for group in part for text in group]
             encodings = taps.subject.encode(texts, backend.layout.sites[0].rows)
@@ -80,6 +88,8 @@ def windows(
                 picked, codes = texts[chosen], encodings[chosen]
                 first, which = distinct(codes)
                 advance(len(picked) - len(first))
+                means = MeanReader(encode, taps.n_hidden - 1)
+                reader: Reader = means if with_means else encode
                 found = measure(
                     taps,
                     [picked[i] for i in first],
@@ -89,7 +99,9 @@ def windows(
                     advance,
                 )
                 local = [range(r.start - chosen.start, r.stop - chosen.start) for r in rows]
-                yield Window(local, picked, codes, found[which], spool, which)
+                yield Window(
+                    local, picked, codes, found[which], spool, which, means.means, taps.width[-1]
+                )
 
 
 def _by_number(groups: Sequence[Sequence[Text]]) -> Iterator[list[Sequence[Text]]]:

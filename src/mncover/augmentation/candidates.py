@@ -51,14 +51,21 @@ class Maker:
         drawn = [(a.first, c.second) for a, c in zip(missing, chances, strict=True)]
         texts = [self.seeds[attempt.seed] for attempt in missing]
         worked: list[tuple[str, ...]] = [() for _ in missing]
-        for turn in (0, 1):
-            changes = [self.transforms[names[turn]] for names in drawn]
-            for i, changed in enumerate(apply_many(changes, texts, rngs)):
-                if changed is not None:
-                    texts[i], worked[i] = changed, (*worked[i], drawn[i][turn])
-        for attempt, text, names, pair in zip(missing, texts, worked, drawn, strict=True):
-            new = text != self.seeds[attempt.seed]
-            self._made[attempt] = Candidate(text if new else None, names, pair)
+        turns = [list(names) for names in drawn]
+        while waiting := [i for i, names in enumerate(turns) if names]:
+            # Models come last, so that what is made for them in the first turn and what in the
+            # second go together.
+            plain = [i for i in waiting if not self.transforms[turns[i][0]].needs_model]
+            now = plain or waiting
+            names = [turns[i].pop(0) for i in now]
+            changes = [self.transforms[name] for name in names]
+            changed = apply_many(changes, [texts[i] for i in now], [rngs[i] for i in now])
+            for i, name, text in zip(now, names, changed, strict=True):
+                if text is not None:
+                    texts[i], worked[i] = text, (*worked[i], name)
+        for attempt, made, by, pair in zip(missing, texts, worked, drawn, strict=True):
+            new = made != self.seeds[attempt.seed]
+            self._made[attempt] = Candidate(made if new else None, by, pair)
 
     def forget_before(self, seed: int) -> None:
         """Drop the candidates of seeds whose turn is over."""

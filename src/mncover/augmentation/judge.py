@@ -12,6 +12,7 @@ from mncover.embedding import Embedder
 from mncover.engine import Engine
 from mncover.metrics import Metric
 from mncover.results import gain_share, weigh
+from mncover.subject import PROBE_TEXT
 from mncover.texts import Text
 
 # Codes wait in memory until their text's turn: so much of it, and so many texts, at most.
@@ -35,7 +36,11 @@ class Judged:
 
 
 class Judge:
-    """Runs texts in batches, and keeps the map of what the search has covered."""
+    """Runs texts in batches, and keeps the map of what the search has covered.
+
+    Texts are embedded first, in padded batches, and only what comes close is run for its bins.
+    If the subject itself is the encoder, one pass over the seeds gives both.
+    """
 
     def __init__(
         self,
@@ -51,11 +56,24 @@ class Judge:
         self.texts_run = 0
         self.words: Array = None if metric is None else engine.backend.new_map()
         self._embedder = embedder
-        self._seeds = embedder.embed(seeds)
+        self._seeds = np.empty((0, 0), dtype=np.float32)
         encodings = engine.subject.encode(seeds, engine.settings.max_length)
         longest = max((encoding.length for encoding in encodings), default=1)
         touched = engine.layout.touched(longest) * engine.backend.code_type.itemsize
         self.room = max(1, min(ROOM_TEXTS, ROOM_BYTES // max(touched, 1)))
+
+    def start(self, seeds: Sequence[Text]) -> None:
+        """Embed the seeds, and add everything that they hit to the map."""
+        if self.metric is None or not seeds or not _sees_the_same(self.engine, self._embedder):
+            self._seeds = self._embedder.embed(seeds)
+            self.cover(seeds)
+            return
+        means = []
+        for window in self.engine.windows([[s] for s in seeds], lambda n: None, with_means=True):
+            for row in range(len(window.texts)):
+                means.append(window.mean(row))
+                self.engine.add(window, row, self.words, metric=self.metric)
+        self._seeds = np.stack(means)
 
     def cover(self, texts: Sequence[Text]) -> None:
         """Add everything that texts hit to the map, whatever they are like."""
@@ -102,3 +120,14 @@ class Judge:
         new = self.engine.walk(one.codes, one.length, self.words, take) if one.length else (0, 0)
         one.gain = float(gain_share(self.engine.layout, self.engine.settings, *new))
         return one.gain
+
+
+def _sees_the_same(engine: Engine, embedder: Embedder) -> bool:
+    """Return whether the subject is the encoder, and its last hidden states are what that embeds.
+
+    In a few models these are not the last that it returns.
+    """
+    if embedder.encoder is not engine.subject:
+        return False
+    window = next(engine.windows([[PROBE_TEXT]], lambda n: None, with_means=True))
+    return bool(np.allclose(embedder.embed([PROBE_TEXT])[0], window.mean(0), atol=1e-4))

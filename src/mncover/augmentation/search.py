@@ -32,10 +32,10 @@ from mncover.transforms import Transform
 MOST_AHEAD = 256
 # As long as the queue is short each success changes what is drawn next, and guesses go wrong: only
 # a part of what it holds is guessed ahead.
-LEAST_AHEAD, PART_AHEAD = 16, 4
+LEAST_AHEAD, PART_AHEAD = 8, 8
 # Texts that a plan may accept, at the least and at first; at most as many as there is room for.
 # What comes behind a text that added nothing has to be planned anew.
-LEAST_PLANNED, FIRST_PLANNED = 8, 128
+LEAST_PLANNED, FIRST_PLANNED = 8, 64
 
 
 class Planned(NamedTuple):
@@ -79,7 +79,7 @@ class Search:
 
     def start(self) -> None:
         """Count what the seeds, and the texts accepted before, cover."""
-        self.judge.cover(self.seeds)
+        self.judge.start(self.seeds)
         self.found.before = self.judge.coverage
         self.judge.cover([one.text for one in self.found.accepted])
 
@@ -179,19 +179,22 @@ class Search:
         return judged.similar and (judged.gain is None or judged.gain > self.settings.threshold)
 
     def _compare_ahead(self, future: _Future) -> None:
-        """Compare what the coming seeds will try with them, until something is similar to each."""
-        while likely := self._likely(future):
-            self._maker.make(likely)
-            new: dict[tuple[int, Text], None] = {}
-            for attempt in likely:
-                made = self._maker[attempt]
-                if made.text is not None and self._foresee(attempt, made, future) is None:
-                    new.setdefault((attempt.seed, made.text))
-            judged = self.judge.compare([seed for seed, _ in new], [text for _, text in new])
-            self._judged.update(zip(new, judged, strict=True))
+        """Compare what the coming seeds will try next with them."""
+        likely = self._likely(future)
+        self._maker.make(likely)
+        new: dict[tuple[int, Text], None] = {}
+        for attempt in likely:
+            made = self._maker[attempt]
+            if made.text is not None and self._foresee(attempt, made, future) is None:
+                new.setdefault((attempt.seed, made.text))
+        judged = self.judge.compare([seed for seed, _ in new], [text for _, text in new])
+        self._judged.update(zip(new, judged, strict=True))
 
     def _likely(self, future: _Future) -> list[Attempt]:
-        """Return the first attempt of each coming seed whose outcome nobody can foresee yet."""
+        """Return the next attempt of each coming seed whose outcome nobody can foresee yet.
+
+        A seed that has failed before may go on failing: as many attempts more are taken along.
+        """
         ahead = self.most_ahead
         if self.settings.metric is not None:
             ahead = min(ahead, max(LEAST_AHEAD, len(future.queue) // PART_AHEAD))
@@ -202,7 +205,8 @@ class Search:
             made = self._maker.at_once(attempt)
             thought = None if made is None else self._foresee(attempt, made, future)
             if thought is None:
-                found.append(attempt)
+                more = range(tries + 1, min(2 * tries + 1, self.settings.max_iter))
+                found += [attempt, *(self._drawing.attempt(seed, n, future.queue) for n in more)]
             seed, tries = self._after(attempt, thought is not False)
         return found
 

@@ -91,9 +91,9 @@ class MaskedLM:
 
         batches = batches_with_padding([one.length for one in encodings], _BATCH)
         with (
-            self.subject.measuring(),
+            self.subject.evaluating(),
             self._head_on_masks(),
-            side_by_side(lanes(self.subject.device)) as run_all,
+            side_by_side(min(lanes(self.subject.device), len(batches))) as run_all,
         ):
             for rows, best in run_all(run, batches):
                 for i, numbers in zip(rows, best, strict=True):
