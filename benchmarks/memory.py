@@ -1,9 +1,9 @@
-"""Peak memory of each way of running texts, above the model's own, in a process of its own.
+"""Peak memory of each way of running texts, above the model's own, each in a process of its own.
 
-    python -m benchmarks.memory WAY N [MODEL]
+    python -m benchmarks.memory WAY N MODEL
 
-The model's own is the peak of a plain forward pass over the same texts, with everything
-imported and every kernel loaded; what a way needs beyond that is what coverage costs.
+The model's own is the peak of a process that runs a plain forward pass over the same texts, with
+everything imported and every kernel loaded; what a way needs beyond that is what coverage costs.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ import subprocess
 import sys
 from pathlib import Path
 
+PLAIN = "plain forward"
 STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 def peak_mib(way: str, n: int, model: str) -> float:
-    """Return the median of three fresh processes, whose heaps fragment by chance.
+    """Return the median of five fresh processes, whose heaps fragment by chance.
 
     NaN where the system does not tell.
     """
     if not CLEAR.exists():
         return float("nan")
     command = [sys.executable, "-m", "benchmarks.memory", way, str(n), model]
-    runs = [subprocess.run(command, check=True, capture_output=True, text=True) for _ in range(3)]
+    runs = [subprocess.run(command, check=True, capture_output=True, text=True) for _ in range(5)]
     return statistics.median(float(run.stdout.split()[-1]) for run in runs)
 
 
@@ -38,19 +39,18 @@ def _measure(way: str, n: int, model: str) -> float:
     from benchmarks import speed
 
     subject = speed.subject_named(model, "cpu")
-    texts, plain = speed.tweets()[:n], speed.plain_forward(subject)
+    texts = speed.tweets()[:n]
     for other in speed.coverage_ways(subject, texts[:8]).values():  # imports and kernels
         other(texts[:8])
-    plain(texts)
     gc.collect()
     CLEAR.write_text("5")  # resets the high-water mark
-    plain(texts)
-    own = _resident("VmHWM")
-    if way == "calibrate":  # making the ways calibrates; doing it again would hold ranges twice
+    if way == PLAIN:
+        speed.plain_forward(subject)(texts)
+    elif way == "calibrate":  # making the ways calibrates; doing it again would hold ranges twice
         speed.coverage_ways(subject, texts)
     else:
         speed.coverage_ways(subject, texts[:64])[way](texts)
-    return (_resident("VmHWM") - own) / 1024
+    return _resident("VmHWM") / 1024
 
 
 if __name__ == "__main__":

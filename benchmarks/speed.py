@@ -3,8 +3,9 @@
     python -m benchmarks.speed [--texts N] [--rounds N] [--quick] [--device cuda] [-o FILE]
 
 The floor is a plain forward pass with sdpa attention over length-sorted, unpadded batches, from
-strings to probabilities. Rounds of all ways alternate, and the best of a way's rounds counts, so
-that a noisy moment hits no single way. Peak memory is above that of the plain forward pass.
+strings to probabilities, one batch after the other on all of torch's threads. Rounds of all ways
+alternate, and the best of a way's rounds counts, so that a noisy moment hits no single way. Peak
+memory is above that of the plain forward pass.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ import transformers
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.memory import peak_mib
+from benchmarks.memory import PLAIN, peak_mib
 from mncover.batches import Encoding, batches_by_length
 from mncover.coverage import Coverage
 from mncover.data import CoverageData
@@ -36,6 +37,7 @@ from mncover.demo.model import demo_model
 from mncover.loading import load_subject
 from mncover.masks import Masks
 from mncover.pairs import count_pairs
+from mncover.sidebyside import batch_tokens, lanes, side_by_side
 from mncover.subject import Subject
 from mncover.vocabulary import vocabulary
 
@@ -83,6 +85,28 @@ def plain_forward(subject: Subject) -> Way:
             for rows in batches_by_length([e.length for e in encodings], BATCH):
                 inputs = tensors(subject, [encodings[row] for row in rows])
                 found[rows] = subject.model(**inputs).logits.softmax(-1).float().cpu().numpy()
+        return found
+
+    return run
+
+
+def plain_side_by_side(subject: Subject) -> Way:
+    """Return the same with a batch on every thread, as mncover runs them."""
+    n = lanes(subject.device)
+
+    def run(texts: list[str]) -> object:
+        subject.model.set_attn_implementation("sdpa")
+        encodings = subject.encode(texts, MAX_LENGTH)
+        found = np.empty((len(texts), subject.n_labels), dtype=np.float32)
+
+        @torch.inference_mode()
+        def one(rows: list[int]) -> None:
+            inputs = tensors(subject, [encodings[row] for row in rows])
+            found[rows] = subject.model(**inputs).logits.softmax(-1).float().cpu().numpy()
+
+        lengths = [encoding.length for encoding in encodings]
+        with side_by_side(n) as run_all:
+            list(run_all(one, batches_by_length(lengths, BATCH, batch_tokens(n))))
         return found
 
     return run
@@ -166,7 +190,8 @@ def seconds(way: Way, texts: list[str]) -> float:
 
 def compare(subject: Subject, texts: list[str], rounds: int) -> dict[str, Any]:
     """Time all ways in alternating rounds; return the best, all of them, and the ratios."""
-    every = {"plain forward": plain_forward(subject), "pipeline": hugging_face_pipeline(subject)}
+    every = {PLAIN: plain_forward(subject), "plain, side by side": plain_side_by_side(subject)}
+    every |= {"pipeline": hugging_face_pipeline(subject)}
     every |= coverage_ways(subject, texts[:500]) | masked_ways(subject, texts[:500])
     for way in every.values():
         way(texts[:64])
@@ -174,7 +199,7 @@ def compare(subject: Subject, texts: list[str], rounds: int) -> dict[str, Any]:
     for _ in range(rounds):
         for name, way in every.items():
             times[name].append(seconds(way, texts))
-    floor = np.array(times["plain forward"])
+    floor = np.array(times[PLAIN])
     return {
         "texts": len(texts),
         "seconds": {name: min(t) for name, t in times.items()},
@@ -188,8 +213,9 @@ def memory(subject: Subject, model: str, texts: list[str]) -> dict[str, Any]:
     """Return the peak of each way, each in a process of its own, and what is allowed."""
     ways = ("calibrate", "update", "filter", "update with gains")
     few = texts[:600]  # the longest batch decides, not the number of texts
+    own = peak_mib(PLAIN, len(few), model)
     return {
-        "peak_mib": {way: peak_mib(way, len(few), model) for way in ways},
+        "peak_mib": {way: peak_mib(way, len(few), model) - own for way in ways},
         "peak_mib_allowed": allowed_mib(subject, few),
     }
 
@@ -208,11 +234,11 @@ def allowed_mib(subject: Subject, texts: list[str]) -> float:
 
 def growth(subject: Subject, texts: list[str], sizes: list[int]) -> list[dict[str, Any]]:
     """Time the ways on more and more texts."""
-    every = {"plain forward": plain_forward(subject), **coverage_ways(subject, texts[:500])}
+    every = {PLAIN: plain_forward(subject), **coverage_ways(subject, texts[:500])}
     rows = []
     for size in sizes:
         row: dict[str, Any] = {"texts": size}
-        for name in ("plain forward", "update", "filter"):
+        for name in (PLAIN, "update", "filter"):
             row[name] = seconds(every[name], texts[:size])
         rows.append(row)
     return rows

@@ -50,7 +50,7 @@ MaxLength = Annotated[int | None, typer.Option(help="Tokens a text is cut to. [1
 AttentionWeight = Annotated[
     float | None, typer.Option(help="Weight of attention bins against word bins. [1.0]")
 ]
-BatchSize = Annotated[int | None, typer.Option(help="Texts run at once, at most. [32]")]
+BatchSize = Annotated[int | None, typer.Option(help="Texts in a batch, at most. [32]")]
 Device = Annotated[str | None, typer.Option(help="Where to run: cpu, cuda, cuda:1 … [cpu]")]
 Dtype = Annotated[
     str | None, typer.Option(help="Number format of the weights: auto, float32, float16, bfloat16.")
