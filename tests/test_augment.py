@@ -23,7 +23,7 @@ from mncover.augmentation.records import Augmented
 from mncover.augmentation.resume import Unfinished
 from mncover.augmentation.search import Search, search
 from mncover.augmentation.settings import AugmentSettings
-from mncover.batches import START, batches_with_padding
+from mncover.batches import START, batches_with_padding, end_of
 from mncover.embedding import Embedder
 from mncover.errors import SettingsError
 from mncover.loading import quiet_loading
@@ -376,3 +376,23 @@ def test_padded_batches_hold_every_text_once_at_the_least_cost(lengths: list[int
 
     cost = sum(START + len(batch) * max(lengths[i] for i in batch) for batch in found)
     assert cost == cheapest(tuple(sorted((k for k in lengths if k), reverse=True)))
+
+
+@given(st.lists(st.integers(0, 60), max_size=20), st.integers(1, 8), st.integers(2, 4))
+def test_padded_batches_that_run_side_by_side_hold_every_text_once_and_end_no_later(
+    lengths: list[int], size: int, n: int
+) -> None:
+    found = batches_with_padding(lengths, size, n)
+    assert sorted(i for batch in found for i in batch) == [i for i, k in enumerate(lengths) if k]
+    assert all(len(batch) <= size for batch in found)
+    cheapest = batches_with_padding(lengths, size)
+    assert end_of(found, lengths, n) <= end_of(cheapest, lengths, n)
+
+
+def test_the_end_of_batches_is_that_of_the_lane_that_works_longest() -> None:
+    lengths = [30, 20, 20, 10]
+    batches = [[0], [1, 2], [3]]  # 70 | 80, then 50 on the first lane, which is free at 70
+    assert START == 40
+    assert end_of(batches, lengths, 1) == 70 + 80 + 50
+    assert end_of(batches, lengths, 2) == 120
+    assert end_of(batches, lengths, 3) == 80

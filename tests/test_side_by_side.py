@@ -91,6 +91,20 @@ def test_one_batch_at_a_time_where_threads_would_not_help() -> None:
     assert lanes(CPU) == 1
 
 
+def test_a_model_that_changes_while_it_runs_runs_one_batch_at_a_time() -> None:
+    subject = Subject(*tiny.make("llama"))
+    assert subject.lanes == 4
+    config = subject.model.config
+    for kind, expected in (("default", 4), ("linear", 4), ("dynamic", 1), ("longrope", 1)):
+        config.rope_parameters = {"rope_type": kind, "rope_theta": 10000.0}
+        assert subject.lanes == expected
+    config.rope_parameters = {"rope_type": "default", "rope_theta": 10000.0}
+    subject.model.hf_device_map = {"": "cpu"}
+    assert subject.lanes == 4
+    subject.model.hf_device_map = {"model.layers.0": 0, "model.layers.1": "cpu"}
+    assert subject.lanes == 1
+
+
 def test_batches_that_run_side_by_side_hold_fewer_tokens() -> None:
     assert (batch_tokens(1), batch_tokens(2)) == (MAX_TOKENS, LANE_TOKENS)
     lengths = [64] * 100

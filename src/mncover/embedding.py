@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from mncover.batches import Encoding, batches_with_padding, distinct
-from mncover.sidebyside import lanes, side_by_side
+from mncover.sidebyside import side_by_side
 from mncover.subject import Subject
 from mncover.texts import Text
 
@@ -45,9 +45,9 @@ class Embedder:
         def run(rows: list[int]) -> tuple[list[int], NDArray[np.float32]]:
             return rows, self._means([encodings[first[row]] for row in rows]).cpu().numpy()
 
-        batches = batches_with_padding(lengths, self.batch_size)
-        n = min(lanes(encoder.device), len(batches))
-        with encoder.evaluating(), side_by_side(n) as run_all:
+        n = encoder.lanes
+        batches = batches_with_padding(lengths, self.batch_size, n)
+        with encoder.evaluating(), side_by_side(min(n, len(batches))) as run_all:
             for rows, means in run_all(run, batches):
                 found.update(zip(rows, means, strict=True))
                 advance(len(rows))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mncover.batches import Encoding, batches_by_length
 from mncover.errors import ActivationError
 from mncover.readers import NotFiniteError, Reader
-from mncover.sidebyside import batch_tokens, lanes, side_by_side
+from mncover.sidebyside import batch_tokens, side_by_side
 from mncover.taps import Taps
 from mncover.texts import Text, shorten
 
@@ -36,7 +36,7 @@ def measure(
     found = np.full((len(texts), subject.n_labels), np.nan, dtype=np.float32)
     lengths = [encoding.length for encoding in encodings]
     size = 1 if subject.single_rows else batch_size
-    n = lanes(subject.device)
+    n = subject.lanes
 
     def run(rows: list[int]) -> list[int]:
         inputs = subject.inputs([encodings[row] for row in rows])

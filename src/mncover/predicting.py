@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from mncover.batches import Encoding, batches_by_length, distinct
-from mncover.sidebyside import batch_tokens, lanes, side_by_side
+from mncover.sidebyside import batch_tokens, side_by_side
 from mncover.subject import Subject
 
 
@@ -25,7 +25,7 @@ def class_probabilities(
     found = np.full((len(first), subject.n_labels), np.nan, dtype=np.float32)
     size = 1 if subject.single_rows else batch_size
     advance(len(encodings) - len(first))
-    n = lanes(subject.device)
+    n = subject.lanes
 
     @torch.inference_mode()
     def run(rows: list[int]) -> list[int]:

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from mncover.batches import Encoding
 from mncover.errors import ModelError
+from mncover.sidebyside import lanes
 from mncover.texts import Text, well_formed
 
 PROBE_TEXT = "one two three, four five six."
@@ -81,10 +82,25 @@ class Subject:
     @cached_property
     def single_rows(self) -> bool:
         """Whether the model refuses batches: decoders that classify need a padding token."""
+        decoder = not getattr(self.model.config, "is_encoder_decoder", False)
+        return bool(self.n_labels) and decoder and self._text_config.pad_token_id is None
+
+    @property
+    def lanes(self) -> int:
+        """How many batches may run at a time.
+
+        One, if the model is spread over devices, whose hooks move weights about, or if it has
+        positions that it computes anew according to the length of what it sees.
+        """
+        spread = len(set(getattr(self.model, "hf_device_map", {}).values())) > 1
+        rope = str(getattr(self._text_config, "rope_parameters", ""))
+        changing = "'dynamic'" in rope or "'longrope'" in rope
+        return 1 if spread or changing else lanes(self.device)
+
+    @property
+    def _text_config(self) -> Any:
         config = self.model.config
-        text_config = config.get_text_config() if hasattr(config, "get_text_config") else config
-        decoder = not getattr(config, "is_encoder_decoder", False)
-        return bool(self.n_labels) and decoder and text_config.pad_token_id is None
+        return config.get_text_config() if hasattr(config, "get_text_config") else config
 
     def check_length(self, max_length: int) -> None:
         """Refuse a `max_length` that the model's positions cannot hold."""

@@ -15,7 +15,7 @@ from torch import Tensor
 from mncover.batches import Encoding, batches_with_padding
 from mncover.errors import ModelError, SettingsError
 from mncover.loading import load_subject
-from mncover.sidebyside import lanes, side_by_side
+from mncover.sidebyside import side_by_side
 from mncover.subject import Subject
 from mncover.texts import BETWEEN
 from mncover.transforms.inflection import same_word
@@ -89,11 +89,12 @@ class MaskedLM:
         def run(rows: list[int]) -> tuple[list[int], list[list[int]]]:
             return rows, self._best([encodings[i] for i in rows], [masks[i] for i in rows])
 
-        batches = batches_with_padding([one.length for one in encodings], _BATCH)
+        n = self.subject.lanes
+        batches = batches_with_padding([one.length for one in encodings], _BATCH, n)
         with (
             self.subject.evaluating(),
             self._head_on_masks(),
-            side_by_side(min(lanes(self.subject.device), len(batches))) as run_all,
+            side_by_side(min(n, len(batches))) as run_all,
         ):
             for rows, best in run_all(run, batches):
                 for i, numbers in zip(rows, best, strict=True):
