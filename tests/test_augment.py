@@ -83,11 +83,12 @@ NAMES = tuple(transforms())
 
 
 class Bench:
-    """A tiny subject, ranges, and an encoder that is another tiny model."""
+    """A tiny subject, ranges, and an encoder: another tiny model, or the subject itself."""
 
-    def __init__(self, architecture: str = "bert", **options: Any) -> None:
+    def __init__(self, architecture: str = "bert", own: bool = False, **options: Any) -> None:
         self.model, self.tokenizer = tiny.make(architecture)
-        self.encoder, _ = tiny.make("bert", 7)
+        self.own = own
+        self.encoder = self.model if own else tiny.make("bert", 7)[0]
         self.options = options
 
     def coverage(self) -> Coverage:
@@ -99,7 +100,8 @@ class Bench:
 
     def fast(self, seeds: Sequence[Text], settings: AugmentSettings, ahead: int = 7) -> Augmented:
         engine = self.coverage()._require_engine()
-        judge = Judge(engine, self.embedder(), seeds, settings.similarity, settings.metric)
+        embedder = Embedder(engine.subject, 16) if self.own else self.embedder()
+        judge = Judge(engine, embedder, seeds, settings.similarity, settings.metric)
         return search(Search(seeds, transforms(), judge, settings, ahead))
 
     def slow(self, seeds: Sequence[Text], settings: AugmentSettings) -> list[Any]:
@@ -129,6 +131,29 @@ def test_the_batched_search_equals_the_one_attempt_by_attempt(
     slow = bench.slow(seeds, settings)
     assert found_by(bench.fast(seeds, settings)) == slow
     assert 5 < len(slow) < 25  # some seeds find nothing, some do
+
+
+@pytest.mark.parametrize("architecture", ["bert", "roberta", "gpt2", "mpnet"])
+@pytest.mark.parametrize("threshold", [0.0, 1e-3])
+def test_with_the_subject_as_its_encoder_the_outcome_is_that_of_the_slow_search(
+    architecture: str, threshold: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embedded: list[int] = []
+    embed = Embedder.embed
+
+    def counted(self: Embedder, texts: Sequence[Text]) -> Any:
+        embedded.append(len(texts))
+        return embed(self, texts)
+
+    monkeypatch.setattr(Embedder, "embed", counted)
+    bench = Bench(architecture, own=True)
+    seeds = tiny.texts(25, seed=3, longest=6)
+    settings = AugmentSettings(NAMES, "cover", 0.9, threshold, max_iter=3, seed=5)
+    slow = bench.slow(seeds, settings)
+    assert found_by(bench.fast(seeds, settings)) == slow
+    assert 2 < len(slow) < 25
+    # One pass gives both where texts can be packed; embedded was one text, to see that it does.
+    assert (embedded == [1]) == (architecture != "mpnet")
 
 
 @pytest.mark.parametrize("similarity", [-1.0, 0.5, 0.9])

@@ -91,6 +91,22 @@ def test_sites_of_a_real_model_are_hugging_faces_own(model: Path, shared: Path) 
         torch.testing.assert_close(seen["attention", layer], values, rtol=0, atol=1e-5)
 
 
+def test_packed_texts_of_a_real_model_have_the_bins_of_unpacked_ones(
+    model: Path, shared: Path
+) -> None:
+    train, texts, _ = texts_for(model, shared)
+    cov = Coverage(str(model)).calibrate(train, cache=False)
+    engine = cov._require_engine()
+    assert engine.packing is not None
+    assert engine.packing.reach == 128
+    texts = [*texts[:60], train[0]]
+    rows = range(len(texts))
+    for packed in engine.embed(texts):
+        in_packs = [packed.codes(row).tobytes() for row in rows]
+    for apart in engine.windows([[text] for text in texts], lambda n: None):
+        assert in_packs == [apart.codes(row).tobytes() for row in rows]
+
+
 def test_masks_of_a_real_model_are_faithful_and_leave_it_alone(model: Path, shared: Path) -> None:
     train, texts, _ = texts_for(model, shared)
     subject = load_subject(str(model))

@@ -70,15 +70,15 @@ def test_the_first_error_in_the_order_of_items_is_raised_and_nothing_is_left_run
     assert torch.get_num_threads() == 4
 
 
-def test_threads_are_shared_evenly_inside_and_are_back_afterwards() -> None:
+def test_torch_uses_one_thread_in_each_call_and_has_all_of_them_back_afterwards() -> None:
     def threads(item: int) -> int:
         return torch.get_num_threads()
 
     with side_by_side(2) as run_all:
-        assert set(run_all(threads, range(8))) == {2}
-    assert torch.get_num_threads() == 4
-    with side_by_side(3) as run_all:
         assert set(run_all(threads, range(8))) == {1}
+    assert torch.get_num_threads() == 4
+    with side_by_side(1) as run_all:
+        assert set(run_all(threads, range(8))) == {4}
     assert torch.get_num_threads() == 4
 
 

@@ -24,6 +24,7 @@ from mncover.lookup import MaskTable
 from mncover.masks import Masks
 from mncover.measure import Advance, measure
 from mncover.metrics import COVER, MNCOVER, Metric
+from mncover.packing import Packing, find_packing
 from mncover.progress import bar
 from mncover.ranges import Ranges
 from mncover.readers import HitReader, NovelReader
@@ -186,11 +187,32 @@ class Engine:
         groups: Sequence[Sequence[Text]],
         advance: Advance,
         whole: bool = False,
-        with_means: bool = False,
     ) -> Iterator[Window]:
         """Run groups of texts and yield them in order, window by window, or as one window."""
         run_by = (self.taps, self.backend, self.bounds)
-        return windows(*run_by, groups, self.batch_size, advance, self.keep, whole, with_means)
+        return windows(*run_by, groups, self.batch_size, advance, self.keep, whole)
+
+    @cached_property
+    def packing(self) -> Packing | None:
+        """How texts of different lengths run together, if they can."""
+        return find_packing(self.taps, self.settings.max_length)
+
+    def embed(self, texts: Sequence[Text]) -> Iterator[Window]:
+        """Run texts and yield them in order, with the means of their last hidden states.
+
+        The windows have no probabilities.
+        """
+        return windows(
+            self.taps,
+            self.backend,
+            self.bounds,
+            [[text] for text in texts],
+            self.batch_size,
+            lambda n: None,
+            self.keep,
+            with_means=True,
+            packing=self.packing,
+        )
 
     def add(
         self,

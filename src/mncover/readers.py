@@ -26,11 +26,12 @@ from mncover.taps import Read
 
 
 class NotFiniteError(Exception):
-    """A site held NaN or infinity; the caller knows which texts were in the batch."""
+    """A site held NaN or infinity; the caller knows the texts behind a batch's indices."""
 
-    def __init__(self, site: Site, values: Array) -> None:
+    def __init__(self, site: Site, rows: list[int], values: Array) -> None:
         super().__init__(site.name)
         self.site = site
+        self.rows = rows
         self.values = values
 
 
@@ -77,7 +78,7 @@ class _SiteReader:
                 "its size changes from text to text, so it cannot be counted."
             )
         if not self.reduce(batch, site, values.reshape(texts, site.groups, -1)):
-            raise NotFiniteError(site, values)
+            raise NotFiniteError(site, batch.rows, values)
 
     def reduce(self, batch: Batch, site: Site, values: Array) -> bool:
         """Use the values [texts, groups, n]; return whether all of them were finite."""

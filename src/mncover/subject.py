@@ -107,18 +107,22 @@ class Subject:
         limit = getattr(self.tokenizer, "model_max_length", None) or max_length
         positions = getattr(self.model.config, "max_position_embeddings", None)
         limit = min(limit, positions) if positions and positions > 0 else limit
-        limit = min([limit, *self._position_limits()])
+        tables = self.padded_position_tables()
+        limit = min([limit, *(t.num_embeddings - (t.padding_idx or 0) - 1 for t in tables)])
         if max_length > limit:
             raise ModelError(
                 f"`max_length` is {max_length}, but the model takes at most {limit} tokens."
             )
 
-    def _position_limits(self) -> Iterator[int]:
-        """Yield how many positions a table has whose first rows are kept for padding."""
+    def padded_position_tables(self) -> Iterator[nn.Embedding]:
+        """Yield tables of positions that keep their first rows, up to `padding_idx`, for padding.
+
+        A text's first position is then the row behind them.
+        """
         for module in self.traced.modules():
             table = getattr(module, "position_embeddings", None)
             if isinstance(table, nn.Embedding) and table.padding_idx is not None:
-                yield table.num_embeddings - table.padding_idx - 1
+                yield table
 
     def encode(self, texts: Sequence[Text], max_length: int) -> list[Encoding]:
         """Tokenise the texts with special tokens, cutting those longer than `max_length`."""
@@ -239,17 +243,17 @@ class Subject:
             yield
 
     @contextmanager
-    def measuring(self) -> Iterator[None]:
+    def measuring(self, attention: str = "eager") -> Iterator[None]:
         """Put the model into the state it is measured in, and put it back afterwards.
 
-        Evaluation mode, and eager attention: other implementations never hold the attention
-        weights that are to be read.
+        Evaluation mode, and eager attention: other implementations, but for our own, never hold
+        the attention weights that are to be read.
         """
         with self.evaluating(), ExitStack() as undo:
             before = getattr(self.model.config, "_attn_implementation", "eager")
-            if before != "eager":
+            if before != attention:
                 undo.callback(self.model.set_attn_implementation, before)
-                self.model.set_attn_implementation("eager")
+                self.model.set_attn_implementation(attention)
             yield
 
     def _count_labels(self) -> int:

@@ -60,13 +60,13 @@ class Taps:
         return Layout((*hidden, *attention), self.causal)
 
     @contextmanager
-    def open(self) -> Iterator[Forward]:
+    def open(self, attention: str = "eager") -> Iterator[Forward]:
         """Yield a function that runs one batch and calls `read` for every site of it.
 
         It may be called by several threads at a time. The model is switched to eager attention
         and evaluation mode inside the block. All hooks are gone when it ends, however it ends.
         """
-        with self.subject.measuring():
+        with self.subject.measuring(attention):
             if not self.modules:
                 with _hooks_restored(self.subject.model):
                     yield self._read_outputs

@@ -19,6 +19,7 @@ from mncover.batches import Encoding, distinct
 from mncover.keep import Keep
 from mncover.measure import Advance, measure
 from mncover.metrics import COVER, Metric
+from mncover.packing import Packing
 from mncover.readers import EncodeReader, MeanReader, Reader
 from mncover.spool import Spool, spool_halves
 from mncover.taps import Taps
@@ -71,11 +72,13 @@ def windows(
     keep: Keep | None = None,
     whole: bool = False,
     with_means: bool = False,
+    packing: Packing | None = None,
 ) -> Iterator[Window]:
     """Run all groups of texts and yield them in order, window by window.
 
     A window is good until the next one is asked for. A group is never cut. With `whole` there is
-    one window, however large. With `with_means` it has the means of the last hidden states.
+    one window, however large. With `with_means` it has the means of the last hidden states; with
+    `packing` it is run faster and has no probabilities.
     """
     with Spool(backend) as spool:
         encode = EncodeReader(backend, *ranges, spool, keep)
@@ -97,6 +100,7 @@ def windows(
                     reader,
                     batch_size,
                     advance,
+                    packing,
                 )
                 local = [range(r.start - chosen.start, r.stop - chosen.start) for r in rows]
                 yield Window(

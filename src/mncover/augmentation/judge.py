@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,7 @@ from mncover.metrics import Metric
 from mncover.results import gain_share, weigh
 from mncover.subject import PROBE_TEXT
 from mncover.texts import Text
+from mncover.windows import Window
 
 # Codes wait in memory until their text's turn: so much of it, and so many texts, at most.
 ROOM_BYTES, ROOM_TEXTS = 2**28, 512
@@ -30,6 +31,7 @@ class Judged:
     text: Text
     similarity: float
     similar: bool
+    measured: bool = False
     length: int = 0
     codes: Array = None
     gain: float | None = None
@@ -39,7 +41,7 @@ class Judge:
     """Runs texts in batches, and keeps the map of what the search has covered.
 
     Texts are embedded first, in padded batches, and only what comes close is run for its bins.
-    If the subject itself is the encoder, one pass over the seeds gives both.
+    If the subject itself is the encoder and its texts can be packed, one pass gives both.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class Judge:
         self.texts_run = 0
         self.words: Array = None if metric is None else engine.backend.new_map()
         self._embedder = embedder
+        self._at_once = False  # whether a pass gives both embeddings and bins
         self._seeds = np.empty((0, 0), dtype=np.float32)
         encodings = engine.subject.encode(seeds, engine.settings.max_length)
         longest = max((encoding.length for encoding in encodings), default=1)
@@ -64,12 +67,13 @@ class Judge:
 
     def start(self, seeds: Sequence[Text]) -> None:
         """Embed the seeds, and add everything that they hit to the map."""
-        if self.metric is None or not seeds or not _sees_the_same(self.engine, self._embedder):
+        self._at_once = self.metric is not None and _sees_the_same(self.engine, self._embedder)
+        if self.metric is None or not self._at_once or not seeds:
             self._seeds = self._embedder.embed(seeds)
             self.cover(seeds)
             return
         means = []
-        for window in self.engine.windows([[s] for s in seeds], lambda n: None, with_means=True):
+        for window in self.engine.embed(seeds):
             for row in range(len(window.texts)):
                 means.append(window.mean(row))
                 self.engine.add(window, row, self.words, metric=self.metric)
@@ -96,24 +100,45 @@ class Judge:
         """Tell how close texts are to the seeds they were made from."""
         if not texts:
             return []
+        if self._at_once and self.engine.packing is not None and self.room >= len(texts):
+            return list(self._compare_and_measure(seeds, texts))
         found = self._embedder.embed(texts)
         cosines = np.einsum("ij,ij->i", found, self._seeds[list(seeds)]).tolist()
-        pairs = zip(texts, cosines, strict=True)
-        return [Judged(text, cosine, cosine >= self.similarity) for text, cosine in pairs]
+        return [self._judged(text, cosine) for text, cosine in zip(texts, cosines, strict=True)]
+
+    def _compare_and_measure(self, seeds: Sequence[int], texts: Sequence[Text]) -> Iterator[Judged]:
+        """Do the same in one pass with the bins of what comes close."""
+        self.texts_run += len(texts)
+        left = iter(seeds)
+        for window in self.engine.embed(texts):
+            for row, text in enumerate(window.texts):
+                one = self._judged(text, float(window.mean(row) @ self._seeds[next(left)]))
+                if one.similar:
+                    self._take_codes(one, window, row)
+                yield one
+
+    def _judged(self, text: Text, cosine: float) -> Judged:
+        return Judged(text, cosine, cosine >= self.similarity)
 
     def measure(self, judged: Sequence[Judged]) -> None:
-        """Run texts through the subject, and say what each would add now."""
-        new = [one for one in judged if one.gain is None]
-        if self.metric is None or not new:
+        """Run texts through the subject if they were not, and say what each would add now."""
+        if self.metric is None:
             return
+        new = [one for one in judged if not one.measured]
         self.texts_run += len(new)
         left = iter(new)
         for window in self.engine.windows([[one.text] for one in new], lambda n: None):
             for row in range(len(window.texts)):
-                one = next(left)
-                one.length = window.length(row)
-                one.codes = window.codes(row, self.metric) if one.length else None
+                self._take_codes(next(left), window, row)
+        for one in judged:
+            if one.gain is None:
                 self.gain(one)
+
+    def _take_codes(self, one: Judged, window: Window, row: int) -> None:
+        one.measured = True
+        one.length = window.length(row)
+        if one.length and self.metric is not None:
+            one.codes = window.codes(row, self.metric)
 
     def gain(self, one: Judged, take: bool = False) -> float:
         """Return what a text that was measured adds now; `take` adds it."""
@@ -129,5 +154,5 @@ def _sees_the_same(engine: Engine, embedder: Embedder) -> bool:
     """
     if embedder.encoder is not engine.subject:
         return False
-    window = next(engine.windows([[PROBE_TEXT]], lambda n: None, with_means=True))
+    window = next(engine.embed([PROBE_TEXT]))
     return bool(np.allclose(embedder.embed([PROBE_TEXT])[0], window.mean(0), atol=1e-4))

@@ -1,0 +1,195 @@
+"""Texts that share a row with others have the states that they have alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers as hf
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mncover import Coverage
+from mncover.engine import Engine
+from mncover.errors import ActivationError
+from mncover.packing import PACKED, groups_of, packs
+from mncover.windows import windows
+from tests import tiny
+from tests.test_mncover import random_masks
+
+MAX_LENGTH = 32
+# Their positions or their attention cannot be told text by text, or see too near a window.
+APART = ["bart_classifier", "deberta", "modernbert", "mpnet", "t5_encoder", "t5_generator"]
+TOGETHER = sorted(set(tiny.BUILDERS) - set(APART))
+
+
+def engine_for(model: Any, tokenizer: Any, **options: Any) -> Engine:
+    cov = Coverage(model, tokenizer, bins=20, max_length=MAX_LENGTH, **options)
+    return cov.calibrate(tiny.texts(40, seed=1, longest=28), cache=False)._require_engine()
+
+
+def mixed() -> list[Any]:
+    """Return texts of one word and of too many, pairs, and some twice."""
+    texts = tiny.texts(50, seed=2, longest=36)
+    return [*texts, *tiny.texts(20, seed=3, longest=9, pairs=True), *texts[:5]]
+
+
+def seen(engine: Engine, texts: list[Any], packed: bool) -> list[tuple[bytes, bytes]]:
+    """Return codes and mean of every text, to the last bit."""
+    found = []
+    for window in windows(
+        engine.taps,
+        engine.backend,
+        engine.bounds,
+        [[text] for text in texts],
+        engine.batch_size,
+        lambda n: None,
+        engine.keep,
+        with_means=True,
+        packing=engine.packing if packed else None,
+    ):
+        metrics: Any = ("cover",) if engine.masks is None else ("cover", "mncover")
+        for row in range(len(window.texts)):
+            codes = b"".join(window.codes(row, metric).tobytes() for metric in metrics)
+            found.append((codes, window.mean(row).tobytes()))
+    return found
+
+
+@pytest.mark.parametrize("architecture", TOGETHER)
+@pytest.mark.parametrize("batch_size", [1, 5, 32])
+def test_a_text_in_a_pack_has_bit_for_bit_the_states_that_it_has_alone(
+    architecture: str, batch_size: int
+) -> None:
+    engine = engine_for(*tiny.make(architecture), batch_size=batch_size)
+    assert engine.packing is not None
+    assert engine.packing.reach == MAX_LENGTH
+    together = seen(engine, mixed(), packed=True)
+    assert together == seen(engine, mixed(), packed=False)
+    assert len(set(together)) > 50
+
+
+@pytest.mark.parametrize("architecture", APART)
+def test_models_whose_texts_cannot_be_packed_are_found_out(architecture: str) -> None:
+    engine = engine_for(*tiny.make(architecture))
+    assert engine.packing is None
+    texts = tiny.texts(10, seed=2)
+    assert [window.texts for window in engine.embed(texts)] == [texts]
+
+
+def test_a_model_with_a_window_is_packed_as_far_as_the_window_reaches() -> None:
+    config = hf.ModernBertConfig(
+        **{**tiny._SIZES, "num_hidden_layers": 3},
+        local_attention=34,
+        global_attn_every_n_layers=3,
+    )
+    torch.manual_seed(0)
+    model = tiny._wild(hf.ModernBertForSequenceClassification(config), 0)
+    engine = engine_for(model, tiny.tokenizer())
+    assert engine.packing is not None
+    assert engine.packing.reach == MAX_LENGTH // 2
+    lengths = [one.length for one in engine.subject.encode(mixed(), MAX_LENGTH)]
+    assert min(lengths) < engine.packing.reach < max(lengths)
+    assert seen(engine, mixed(), packed=True) == seen(engine, mixed(), packed=False)
+
+
+def test_what_masks_leave_out_of_a_pack_is_what_they_leave_out_of_a_batch() -> None:
+    model, tokenizer = tiny.make("bert")
+    engine = engine_for(model, tokenizer, masks=random_masks(tokenizer, 2))
+    together = seen(engine, mixed(), packed=True)
+    assert together == seen(engine, mixed(), packed=False)
+    plain = seen(engine_for(model, tokenizer), mixed(), packed=True)
+    assert all(one[0].startswith(other[0]) for one, other in zip(together, plain, strict=True))
+
+
+def test_a_pack_is_one_call_of_the_model() -> None:
+    engine = engine_for(*tiny.make("bert"))
+    calls: list[torch.Size] = []
+    texts = tiny.texts(12, seed=5, longest=3)
+    assert engine.packing is not None  # looked for before calls are counted
+    handle = engine.subject.model.register_forward_hook(
+        lambda module, args, kwargs, output: calls.append(kwargs["input_ids"].shape),
+        with_kwargs=True,
+    )
+    lanes = engine.subject.lanes
+    assert len(seen(engine, texts, packed=True)) == 12
+    assert 1 <= len(calls) <= lanes
+    assert {shape[0] for shape in calls} == {1}
+    calls.clear()
+    seen(engine, texts, packed=False)
+    assert len(calls) == len({one.length for one in engine.subject.encode(texts, MAX_LENGTH)})
+    handle.remove()
+
+
+def test_the_text_with_a_nan_is_named_also_in_a_pack() -> None:
+    model, tokenizer = tiny.make("bert")
+    engine = engine_for(model, tokenizer)
+    assert engine.packing is not None
+    with torch.no_grad():
+        model.base_model.embeddings.word_embeddings.weight[tiny.VOCABULARY["awful"]] = torch.nan
+    texts = ["the film", "a plot was slow", "an awful film", "good food and service !"]
+    with pytest.raises(ActivationError, match='"an awful film"'):
+        list(engine.embed(texts))
+    assert model.config._attn_implementation != PACKED
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+def test_attention_and_hooks_are_put_back_however_a_pack_ends(
+    error: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = engine_for(*tiny.make("bert"))
+    assert engine.packing is not None
+    before = engine.subject.model.config._attn_implementation
+
+    def fail(*args: Any) -> None:
+        raise error("in the middle")
+
+    monkeypatch.setattr(engine.backend.kernels, "encode", fail)
+    with pytest.raises(error):
+        list(engine.embed(mixed()))
+    assert engine.subject.model.config._attn_implementation == before
+    assert not any(module._forward_hooks for module in engine.subject.model.modules())
+
+
+@given(
+    st.lists(st.integers(0, 128), max_size=80),
+    st.integers(1, 40),
+    st.integers(64, 600),
+    st.integers(1, 8),
+)
+def test_packs_hold_every_text_with_tokens_once_the_longest_first(
+    lengths: list[int], most_texts: int, most_tokens: int, n: int
+) -> None:
+    found = packs(lengths, most_texts, most_tokens, n)
+    order = [row for rows in found for row in rows]
+    assert sorted(order) == [row for row, length in enumerate(lengths) if length]
+    assert [lengths[row] for row in order] == sorted(filter(None, lengths), reverse=True)
+    for rows in found:
+        assert 0 < len(rows) <= most_texts
+        # cut at the middle of a text: half of one too many at either end
+        assert sum(lengths[row] for row in rows) <= most_tokens + max(lengths)
+        groups = groups_of(rows, lengths)
+        assert [row for group in groups for row in group] == rows
+        assert len(groups) == len({lengths[row] for row in rows})
+        assert all(len({lengths[row] for row in group}) == 1 for group in groups)
+
+
+def test_packs_are_as_many_as_run_at_a_time_but_not_for_a_handful_of_tokens() -> None:
+    def sizes(lengths: list[int], n: int) -> list[int]:
+        return [sum(lengths[row] for row in rows) for rows in packs(lengths, 32, 352, n)]
+
+    assert sizes([20] * 10, 2) == [100, 100]
+    assert sizes([20] * 10, 1) == [200]
+    assert sizes([10] * 5, 2) == [50]
+    assert sizes([22] * 64, 2) == [352] * 4
+    assert sorted(sizes([25] * 64, 2)) == [250, 250, 275, 275, 275, 275]  # not five: two lanes
+
+
+def test_texts_of_no_tokens_have_a_mean_of_zeros() -> None:
+    engine = engine_for(*tiny.make("llama"))
+    assert engine.packing is not None
+    (window,) = engine.embed(["", "good film", ""])
+    assert window.length(0) == 0
+    assert not window.mean(0).any()
+    assert np.linalg.norm(window.mean(1)) == pytest.approx(1.0)
