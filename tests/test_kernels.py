@@ -194,7 +194,8 @@ def test_walking_codes_equals_hitting_values(n_bins: int, store: bool) -> None:
     words, other = before.copy(), as_torch(before.copy())
     expected = new["hidden"], new["attention"]
     assert bins.walk(flat, none, table, LENGTH, width, words, store) == expected
-    given = torch.from_numpy(flat), none, torch.from_numpy(table), LENGTH, width, other, store
+    places = bins_torch.SiteTable(table, torch.device("cpu"))
+    given = torch.from_numpy(flat), none, places, LENGTH, width, other, store
     assert bins_torch.walk(*given) == expected
     np.testing.assert_array_equal(other.numpy().view(words.dtype), words)
     assert int(np.bitwise_count(words & ~before).sum()) == (sum(expected) if store else 0)
@@ -228,7 +229,8 @@ def test_copy_touched_copies_what_a_text_can_touch_and_nothing_else(n_bins: int)
     target = maps.empty_map(LAYOUT, n_bins)
     bins.copy_touched(table, LENGTH, width, source, target)
     other = as_torch(maps.empty_map(LAYOUT, n_bins))
-    bins_torch.copy_touched(torch.from_numpy(table), LENGTH, width, as_torch(source), other)
+    places = bins_torch.SiteTable(table, torch.device("cpu"))
+    bins_torch.copy_touched(places, LENGTH, width, as_torch(source), other)
     np.testing.assert_array_equal(other.numpy().view(source.dtype), target)
     for site, part in LAYOUT.spans():
         place = slice(part.start * width, part.stop * width)

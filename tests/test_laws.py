@@ -241,10 +241,11 @@ def _torch_engine() -> Any:
         def __init__(self, *args: Any) -> None:
             super().__init__(*args)
             self.on_cpu = False
-            self.table = self.to_device(maps.site_table(self.layout, self.bins))
             from mncover import bins_torch
 
             self.kernels = bins_torch
+            table = maps.site_table(self.layout, self.bins)
+            self.table = bins_torch.SiteTable(table, self.device)
 
     cov = Coverage(model, tokenizer, max_length=10)
     engine: Any = cov._engine

@@ -34,10 +34,11 @@ class Backend:
         # The largest number of the type is kept for "no bin".
         self.code_type = np.dtype(np.uint8 if bins <= 255 else np.int16)
         self.none = int(np.iinfo(self.code_type).max)
-        self.table = self.to_device(maps.site_table(layout, bins))
         self._spans = {(s.kind, s.layer): (s, part) for s, part in layout.spans()}
         # Loaded by name and late: numba is slow to import and of no use to a GPU.
         self.kernels: Any = import_module("mncover.bins" if self.on_cpu else "mncover.bins_torch")
+        table = maps.site_table(layout, bins)
+        self.table: Any = table if self.on_cpu else self.kernels.SiteTable(table, device)
 
     def to_device(self, array: NDArray[Any]) -> Array:
         """Return a NumPy array as the kernels take it; the bits of words stay as they are."""

@@ -7,8 +7,15 @@ bits matter. This is the path of CUDA models, and the second opinion on the comp
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from collections.abc import Callable
+
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
+
+KEPT_BYTES = 2**28  # for the places that texts of some lengths touch
 
 
 def _bins_of(values: Tensor, low: Tensor, high: Tensor, bins: int) -> Tensor:
@@ -24,14 +31,6 @@ def _unseen(codes: Tensor, words: Tensor) -> Tensor:
     at = codes.clamp(min=0)
     word = words.expand(*codes.shape, words.shape[-1]).gather(-1, (at >> 6)[..., None])[..., 0]
     return (codes >= 0) & ((word.to(torch.int64) >> (at & 63)) & 1 == 0)
-
-
-def _store(codes: Tensor, words: Tensor) -> None:
-    """Set the bits of one text's codes [..., n] in words [..., n, W]."""
-    at = codes.clamp(min=0)
-    bit = torch.where(codes >= 0, torch.ones_like(at) << (at & 63), 0).to(words.dtype)
-    index = (at >> 6)[..., None]
-    words.scatter_(-1, index, words.gather(-1, index) | bit[..., None])
 
 
 def widen(values: Tensor, low: Tensor, high: Tensor) -> bool:
@@ -66,7 +65,10 @@ def _store_all(codes: Tensor, target: Tensor) -> None:
         target |= _or_over_texts(bits.to(target.dtype))[..., None]
     else:
         for text in codes:
-            _store(text, target)
+            at = text.clamp(min=0)
+            bit = torch.where(text >= 0, torch.ones_like(at) << (at & 63), 0).to(target.dtype)
+            index = (at >> 6)[..., None]
+            target.scatter_(-1, index, target.gather(-1, index) | bit[..., None])
 
 
 def _or_over_texts(bits: Tensor) -> Tensor:
@@ -102,58 +104,105 @@ def encode(values: Tensor, low: Tensor, high: Tensor, bins: int, codes: Tensor, 
     return bool(torch.isfinite(values).all())
 
 
+class SiteTable:
+    """Where sites lie in a flat map, and what of it a text of some length touches.
+
+    `rows` is `maps.site_table`. One list of places serves all sites at once, where a step for each
+    site would take as long as the model itself; the lists used last are kept.
+    """
+
+    def __init__(self, rows: NDArray[np.int64], device: torch.device) -> None:
+        self.rows: list[list[int]] = rows.tolist()
+        self.device = device
+        self._kept: OrderedDict[tuple[str, int], Tensor] = OrderedDict()
+
+    def hidden(self, length: int) -> int:
+        """Return how many of a text's codes are of hidden states, which come first."""
+        sizes = [
+            groups * columns for _, groups, _, _, columns, attention in self.rows if not attention
+        ]
+        return sum(sizes) * length
+
+    def places(self, length: int, per_neuron: int) -> Tensor:
+        """Return the first word of the neuron of each of a text's codes."""
+
+        def at(row: list[int]) -> Tensor:
+            first, groups, stride, rows, columns, attention = row
+            group, position = self._range(groups), self._range(length)
+            column = self._range(length if attention else columns)
+            start = first + group[:, None, None] * rows * stride + position[:, None] * stride
+            return start + column * per_neuron
+
+        return self._kept_or_made("places", length, at)
+
+    def keepers(self, length: int) -> Tensor:
+        """Return the place of each of a text's codes in the bytes of its words and pairs."""
+
+        def at(row: list[int]) -> Tensor:
+            _, groups, _, _, columns, attention = row
+            position, column = self._range(length)[:, None], self._range(columns)
+            if attention:
+                found = length + position * length + self._range(length)
+            else:
+                found = position + 0 * column
+            return found.expand(groups, -1, -1)
+
+        return self._kept_or_made("keepers", length, at)
+
+    def _range(self, n: int) -> Tensor:
+        return torch.arange(n, device=self.device)
+
+    def _kept_or_made(self, what: str, length: int, at: Callable[[list[int]], Tensor]) -> Tensor:
+        found = self._kept.pop((what, length), None)
+        if found is None:
+            found = torch.cat([at(row).flatten() for row in self.rows])
+        self._kept[what, length] = found
+        while len(self._kept) > 1 and sum(one.nbytes for one in self._kept.values()) > KEPT_BYTES:
+            self._kept.popitem(last=False)
+        return found
+
+
 def walk(
     codes: Tensor,
     none: int,
-    table: Tensor,
+    table: SiteTable,
     length: int,
     per_neuron: int,
     words: Tensor,
     store: bool,
 ) -> tuple[int, int]:
     """Return how many hidden and attention bins of one text are new; `store` adds them."""
-    new = torch.zeros(2, dtype=torch.int64, device=words.device)
-    at = 0
-    for first, groups, stride, rows, columns, attention in table.tolist():
-        width = length if attention else columns
-        block = codes[at : at + groups * length * width].view(groups, length, width)
-        block = torch.where(block == none, -1, block.to(torch.int64))
-        site = words[first : first + groups * rows * stride].view(groups, rows, stride)
-        known = site.view(groups, rows, -1, per_neuron)[:, :length, :width]
-        new[attention] += _unseen(block, known).sum()
-        if store:
-            _store(block, known)
-        at += block.numel()
-    hidden, attention = new.tolist()
+    known = codes != none
+    at = torch.where(known, codes, 0).to(torch.int64)
+    index = table.places(length, per_neuron) + (at >> 6)
+    bit = torch.where(known, torch.ones_like(at) << (at & 63), 0)
+    before = words[index]
+    fresh = known & ((before.to(torch.int64) & bit) == 0)
+    if store:  # a text has one code for a neuron, so no place is written twice
+        words[index] = before | bit.to(words.dtype)
+    cut = table.hidden(length)
+    hidden, attention = torch.stack([fresh[:cut].sum(), fresh[cut:].sum()]).tolist()
     return int(hidden), int(attention)
 
 
 def mask_codes(
     codes: Tensor,
     none: int,
-    table: Tensor,
+    table: SiteTable,
     length: int,
     keep_words: Tensor,
     keep_pairs: Tensor,
     out: Tensor,
 ) -> None:
     """Copy one text's codes to `out`, with `none` for neurons of words and pairs not kept."""
-    at = 0
-    for _, groups, _, _, columns, attention in table.tolist():
-        width = length if attention else columns
-        part = slice(at, at + groups * length * width)
-        block = codes[part].view(groups, length, width)
-        keep = keep_pairs if attention else keep_words[:, None]
-        out[part] = torch.where(keep != 0, block, none).flatten()
-        at = part.stop
+    keep = torch.cat([keep_words.flatten(), keep_pairs.flatten()])
+    out.copy_(torch.where(keep[table.keepers(length)] != 0, codes, none))
 
 
 def copy_touched(
-    table: Tensor, length: int, per_neuron: int, source: Tensor, target: Tensor
+    table: SiteTable, length: int, per_neuron: int, source: Tensor, target: Tensor
 ) -> None:
     """Copy the part of a map that a text of `length` tokens can touch."""
-    for first, groups, stride, rows, columns, attention in table.tolist():
-        width = (length if attention else columns) * per_neuron
-        part = slice(first, first + groups * rows * stride)
-        view = target[part].view(groups, rows, stride)[:, :length, :width]
-        view.copy_(source[part].view(groups, rows, stride)[:, :length, :width])
+    every = torch.arange(per_neuron, device=target.device)
+    index = (table.places(length, per_neuron)[:, None] + every).flatten()
+    target[index] = source[index]

@@ -28,9 +28,10 @@ from mncover.windows import Window
 
 
 class _Answer(NamedTuple):
-    """What is known of a text that was run, besides its codes."""
+    """What is kept of a text that was run until its context is full; its tokens are not."""
 
-    encoding: Encoding
+    length: int
+    truncated: bool
     probabilities: NDArray[np.float32]
 
 
@@ -101,7 +102,7 @@ class Recorder:
             with self._all_or_nothing(self.total.copy(self.engine.backend)):
                 new, answers = self._walk(window, part, known)
                 found = np.array([answer.probabilities for answer in answers])
-                self._add_rows(part, [answer.encoding for answer in answers], found, new)
+                self._add_rows(part, answers, found, new)
             done += len(part)
             yield done
 
@@ -123,7 +124,8 @@ class Recorder:
                     new[metric][:, row] = self.engine.add(window, at, words, metric=metric)
                 for metric, words in hits:
                     self.engine.add(window, at, words, metric=metric)
-                had[text] = _Answer(window.encodings[at], window.probabilities[at])
+                tokens = window.encodings[at]
+                had[text] = _Answer(tokens.length, tokens.truncated, window.probabilities[at])
                 at += 1
             answers.append(had[text])
         return new, answers
@@ -166,7 +168,7 @@ class Recorder:
     def _add_rows(
         self,
         rows: Rows,
-        encodings: Sequence[Encoding],
+        answers: Sequence[Encoding] | Sequence[_Answer],
         probabilities: NDArray[np.float32],
         new: dict[Metric, NDArray[np.int64]],
     ) -> None:
@@ -187,8 +189,8 @@ class Recorder:
                 context=[self.data.context_number(name) for name in rows.contexts],
                 index=rows.indices,
                 case=rows.cases,
-                length=[encoding.length for encoding in encodings],
-                truncated=[encoding.truncated for encoding in encodings],
+                length=[answer.length for answer in answers],
+                truncated=[answer.truncated for answer in answers],
                 label=rows.labels,
                 prediction=self.engine.subject.predictions(probabilities),
                 **columns,
