@@ -221,6 +221,56 @@ def test_unpacking_halves_gives_back_the_codes_of_all_sites(row: list[int], n: i
         np.testing.assert_array_equal(found, np.concatenate([codes[r] for codes in sites]))
 
 
+def masked_plainly(codes: Any, words: Any, pairs: Any, length: int, none: int) -> list[int]:
+    """Go through a text's codes one by one, in the order of the layout."""
+    found, left = [], iter(codes.tolist())
+    for site in LAYOUT.sites:
+        for _group in range(site.groups):
+            for t in range(length):
+                for column in range(length if site.kind == "attention" else site.columns):
+                    counts = pairs[t, column] if site.kind == "attention" else words[t]
+                    code = next(left)
+                    found.append(code if counts else none)
+    return found
+
+
+@pytest.mark.parametrize("length", range(1, 6))
+def test_masking_codes_leaves_those_of_kept_words_and_pairs(length: int) -> None:
+    rng = np.random.default_rng(length)
+    codes = rng.integers(0, 10, sum(s.touched(length) for s in LAYOUT.sites)).astype(np.uint8)
+    words = rng.integers(0, 2, length).astype(np.uint8)
+    pairs = rng.integers(0, 2, (length, length)).astype(np.uint8)
+    expected = masked_plainly(codes, words, pairs, length, NONE)
+    table, out = maps.site_table(LAYOUT, 10), np.empty_like(codes)
+    bins.mask_codes(codes, NONE, table, length, words, pairs, out)
+    assert out.tolist() == expected
+    places, other = bins_torch.SiteTable(table, torch.device("cpu")), torch.from_numpy(codes)
+    keep_words, keep_pairs = torch.from_numpy(words), torch.from_numpy(pairs)
+    masked = torch.empty_like(other)
+    bins_torch.mask_codes(other, NONE, places, length, keep_words, keep_pairs, masked)
+    assert masked.tolist() == expected
+
+
+@pytest.mark.parametrize("room", [0, 1000, 10**9])
+def test_places_are_kept_within_their_room_and_stay_right(
+    room: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bins_torch, "KEPT_BYTES", room)
+    table = maps.site_table(LAYOUT, 10)
+    places = bins_torch.SiteTable(table, torch.device("cpu"))
+    number = torch.arange(LAYOUT.slots)
+    for length in (4, 2, 5, 4, 1, 5):
+        expected = []
+        for site, part in LAYOUT.spans():
+            of_site = number[part].view(site.groups, site.rows, site.columns)
+            width = length if site.kind == "attention" else site.columns
+            expected += of_site[:, :length, :width].flatten().tolist()
+        assert places.places(length, 1).tolist() == expected
+        kept = sum(one.nbytes for one in places._kept.values())
+        assert len(places._kept) == 1 or kept <= room
+    assert len(places._kept) == {0: 1, 1000: 2, 10**9: 4}[room]
+
+
 @pytest.mark.parametrize("n_bins", [10, 200])
 def test_copy_touched_copies_what_a_text_can_touch_and_nothing_else(n_bins: int) -> None:
     case = random_case(n_bins, seed=5)
