@@ -175,7 +175,10 @@ def test_novel_counts_the_bits_that_hit_would_set_for_one_text(n_bins: int) -> N
 
 @pytest.mark.parametrize("n_bins", BIN_COUNTS)
 @pytest.mark.parametrize("store", [True, False])
-def test_walking_codes_equals_hitting_values(n_bins: int, store: bool) -> None:
+@pytest.mark.parametrize("part", [5, 24, 10**6])
+def test_walking_codes_equals_hitting_values(
+    n_bins: int, store: bool, part: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     case = random_case(n_bins, seed=n_bins + 2, texts=1)
     kind = np.uint8 if n_bins <= 255 else np.int16
     none = int(np.iinfo(kind).max)
@@ -196,6 +199,7 @@ def test_walking_codes_equals_hitting_values(n_bins: int, store: bool) -> None:
     assert bins.walk(flat, none, table, LENGTH, width, words, store) == expected
     places = bins_torch.SiteTable(table, torch.device("cpu"))
     given = torch.from_numpy(flat), none, places, LENGTH, width, other, store
+    monkeypatch.setattr(bins_torch, "PART", part)
     assert bins_torch.walk(*given) == expected
     np.testing.assert_array_equal(other.numpy().view(words.dtype), words)
     assert int(np.bitwise_count(words & ~before).sum()) == (sum(expected) if store else 0)
@@ -235,7 +239,10 @@ def masked_plainly(codes: Any, words: Any, pairs: Any, length: int, none: int) -
 
 
 @pytest.mark.parametrize("length", range(1, 6))
-def test_masking_codes_leaves_those_of_kept_words_and_pairs(length: int) -> None:
+def test_masking_codes_leaves_those_of_kept_words_and_pairs(
+    length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bins_torch, "PART", 7)
     rng = np.random.default_rng(length)
     codes = rng.integers(0, 10, sum(s.touched(length) for s in LAYOUT.sites)).astype(np.uint8)
     words = rng.integers(0, 2, length).astype(np.uint8)
@@ -251,7 +258,7 @@ def test_masking_codes_leaves_those_of_kept_words_and_pairs(length: int) -> None
     assert masked.tolist() == expected
 
 
-@pytest.mark.parametrize("room", [0, 1000, 10**9])
+@pytest.mark.parametrize("room", [0, 500, 10**9])
 def test_places_are_kept_within_their_room_and_stay_right(
     room: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -268,11 +275,21 @@ def test_places_are_kept_within_their_room_and_stay_right(
         assert places.places(length, 1).tolist() == expected
         kept = sum(one.nbytes for one in places._kept.values())
         assert len(places._kept) == 1 or kept <= room
-    assert len(places._kept) == {0: 1, 1000: 2, 10**9: 4}[room]
+    assert len(places._kept) == {0: 1, 500: 2, 10**9: 4}[room]
+
+
+def test_places_in_a_map_of_more_words_than_four_bytes_can_count_are_right() -> None:
+    layout = Layout((Site("hidden", 0, 1, 2**15, 2**13), Site("hidden", 1, 1, 2**15, 2**13)))
+    table = maps.site_table(layout, 1000)  # sixteen words for a neuron
+    found = bins_torch.SiteTable(table, torch.device("cpu")).places(1, 16)
+    assert found.tolist()[2**13 :] == [2**32 + 16 * column for column in range(2**13)]
 
 
 @pytest.mark.parametrize("n_bins", [10, 200])
-def test_copy_touched_copies_what_a_text_can_touch_and_nothing_else(n_bins: int) -> None:
+def test_copy_touched_copies_what_a_text_can_touch_and_nothing_else(
+    n_bins: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bins_torch, "PART", 7)
     case = random_case(n_bins, seed=5)
     source, width = case["words"], maps.words_per_neuron(n_bins)
     table = maps.site_table(LAYOUT, n_bins)

@@ -8,7 +8,7 @@ bits matter. This is the path of CUDA models, and the second opinion on the comp
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 KEPT_BYTES = 2**28  # for the places that texts of some lengths touch
+PART = 2**22  # so many codes of a text at a time: each needs some 50 bytes meanwhile
 
 
 def _bins_of(values: Tensor, low: Tensor, high: Tensor, bins: int) -> Tensor:
@@ -114,6 +115,8 @@ class SiteTable:
     def __init__(self, rows: NDArray[np.int64], device: torch.device) -> None:
         self.rows: list[list[int]] = rows.tolist()
         self.device = device
+        words = max(first + groups * stride * n for first, groups, stride, n, _, _ in self.rows)
+        self.kind = torch.int32 if words < 2**31 else torch.int64
         self._kept: OrderedDict[tuple[str, int], Tensor] = OrderedDict()
 
     def hidden(self, length: int) -> int:
@@ -155,7 +158,7 @@ class SiteTable:
     def _kept_or_made(self, what: str, length: int, at: Callable[[list[int]], Tensor]) -> Tensor:
         found = self._kept.pop((what, length), None)
         if found is None:
-            found = torch.cat([at(row).flatten() for row in self.rows])
+            found = torch.cat([at(row).to(self.kind).flatten() for row in self.rows])
         self._kept[what, length] = found
         while len(self._kept) > 1 and sum(one.nbytes for one in self._kept.values()) > KEPT_BYTES:
             self._kept.popitem(last=False)
@@ -172,17 +175,31 @@ def walk(
     store: bool,
 ) -> tuple[int, int]:
     """Return how many hidden and attention bins of one text are new; `store` adds them."""
+    places, cut = table.places(length, per_neuron), table.hidden(length)
+    new = torch.zeros(2, dtype=torch.int64, device=words.device)
+    for part in _parts(len(codes)):
+        fresh = _walk_part(codes[part], none, places[part], words, store)
+        behind = max(0, cut - part.start)  # where in this part attention begins
+        new[0] += fresh[:behind].sum()
+        new[1] += fresh[behind:].sum()
+    hidden, attention = new.tolist()
+    return int(hidden), int(attention)
+
+
+def _walk_part(codes: Tensor, none: int, places: Tensor, words: Tensor, store: bool) -> Tensor:
+    """Return where a code has a bin that is new; a text has one code for a neuron."""
     known = codes != none
     at = torch.where(known, codes, 0).to(torch.int64)
-    index = table.places(length, per_neuron) + (at >> 6)
+    index = places + (at >> 6)
     bit = torch.where(known, torch.ones_like(at) << (at & 63), 0)
     before = words[index]
-    fresh = known & ((before.to(torch.int64) & bit) == 0)
-    if store:  # a text has one code for a neuron, so no place is written twice
+    if store:
         words[index] = before | bit.to(words.dtype)
-    cut = table.hidden(length)
-    hidden, attention = torch.stack([fresh[:cut].sum(), fresh[cut:].sum()]).tolist()
-    return int(hidden), int(attention)
+    return known & ((before.to(torch.int64) & bit) == 0)
+
+
+def _parts(n: int) -> Iterator[slice]:
+    return (slice(start, min(n, start + PART)) for start in range(0, n, PART))
 
 
 def mask_codes(
@@ -196,7 +213,9 @@ def mask_codes(
 ) -> None:
     """Copy one text's codes to `out`, with `none` for neurons of words and pairs not kept."""
     keep = torch.cat([keep_words.flatten(), keep_pairs.flatten()])
-    out.copy_(torch.where(keep[table.keepers(length)] != 0, codes, none))
+    keepers = table.keepers(length)
+    for part in _parts(len(codes)):
+        out[part] = torch.where(keep[keepers[part].long()] != 0, codes[part], none)
 
 
 def copy_touched(
@@ -204,5 +223,7 @@ def copy_touched(
 ) -> None:
     """Copy the part of a map that a text of `length` tokens can touch."""
     every = torch.arange(per_neuron, device=target.device)
-    index = (table.places(length, per_neuron)[:, None] + every).flatten()
-    target[index] = source[index]
+    places = table.places(length, per_neuron)
+    for part in _parts(len(places)):
+        index = (places[part, None] + every).flatten()
+        target[index] = source[index]
