@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from mncover import Coverage
 from mncover.engine import Engine
 from mncover.errors import ActivationError
-from mncover.packing import PACKED, groups_of, packs
-from mncover.windows import windows
+from mncover.packing import PACKED, find_packing, groups_of, packs
+from mncover.subject import Subject
+from mncover.taps import find_taps
 from tests import tiny
 from tests.test_mncover import random_masks
 
@@ -38,22 +39,14 @@ def mixed() -> list[Any]:
 
 def seen(engine: Engine, texts: list[Any], packed: bool) -> list[tuple[bytes, bytes]]:
     """Return codes and mean of every text, to the last bit."""
-    found = []
-    for window in windows(
-        engine.taps,
-        engine.backend,
-        engine.bounds,
-        [[text] for text in texts],
-        engine.batch_size,
-        lambda n: None,
-        engine.keep,
-        with_means=True,
-        packing=engine.packing if packed else None,
-    ):
+    packing, found = engine.packing, []
+    vars(engine)["packing"] = packing if packed else None
+    for window in engine.embed(texts):
         metrics: Any = ("cover",) if engine.masks is None else ("cover", "mncover")
         for row in range(len(window.texts)):
             codes = b"".join(window.codes(row, metric).tobytes() for metric in metrics)
             found.append((codes, window.mean(row).tobytes()))
+    vars(engine)["packing"] = packing
     return found
 
 
@@ -101,6 +94,17 @@ def test_what_masks_leave_out_of_a_pack_is_what_they_leave_out_of_a_batch() -> N
     assert together == seen(engine, mixed(), packed=False)
     plain = seen(engine_for(model, tokenizer), mixed(), packed=True)
     assert all(one[0].startswith(other[0]) for one, other in zip(together, plain, strict=True))
+
+
+def test_nothing_is_packed_where_several_threads_share_a_batch() -> None:
+    model, tokenizer = tiny.make("llama")
+    taps = find_taps(Subject(model, tokenizer))
+    assert find_packing(taps, MAX_LENGTH) is not None
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    model.config.rope_parameters = {"rope_type": "dynamic", "rope_theta": 10000.0}
+    assert find_packing(taps, MAX_LENGTH) is None
+    torch.set_num_threads(before)
 
 
 def test_a_pack_is_one_call_of_the_model() -> None:

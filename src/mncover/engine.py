@@ -183,10 +183,7 @@ class Engine:
         return tuple(np.concatenate(part or nothing) for part in parts)
 
     def windows(
-        self,
-        groups: Sequence[Sequence[Text]],
-        advance: Advance,
-        whole: bool = False,
+        self, groups: Sequence[Sequence[Text]], advance: Advance, whole: bool = False
     ) -> Iterator[Window]:
         """Run groups of texts and yield them in order, window by window, or as one window."""
         run_by = (self.taps, self.backend, self.bounds)

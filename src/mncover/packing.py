@@ -101,11 +101,13 @@ class Packing:
 def find_packing(taps: Taps, max_length: int) -> Packing | None:
     """Return how texts can be packed so that nothing changes, or None if they cannot.
 
-    On a GPU they are not: it rounds according to the size of a matrix.
+    On a GPU, and where several threads share a batch, they are not: rounding may then depend on
+    the size of a matrix, and a few texts that agree prove nothing.
     """
     subject = taps.subject
+    shared = subject.lanes == 1 and torch.get_num_threads() > 1
     takes = inspect.signature(subject.runner.forward).parameters
-    if taps.way != "hooks" or "position_ids" not in takes or subject.device.type != "cpu":
+    if taps.way != "hooks" or "position_ids" not in takes or subject.device.type != "cpu" or shared:
         return None
     text = subject.encode([" ".join([PROBE_TEXT] * max_length)], max_length)[0]
     packing = Packing(taps, text.length, _first_position(subject))
