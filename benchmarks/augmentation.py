@@ -20,14 +20,14 @@ from rich.console import Console
 from tests.slow_augment import PlainCoverage, slow_augment, slow_cosine
 
 from mncover import Coverage
-from mncover.augmentation.grower import Grower, usable_transforms
-from mncover.augmentation.settings import AugmentSettings
-from mncover.demo.model import demo_model
-from mncover.embedding import Embedder
-from mncover.engine import Engine
-from mncover.loading import load_subject
-from mncover.settings import Settings
-from mncover.transforms import Resources
+from mncover.augment.grower import Grower, usable_transforms
+from mncover.augment.judge import Embedder
+from mncover.augment.records import AugmentSettings
+from mncover.augment.transforms import Resources
+from mncover.cli.demo import demo_model
+from mncover.engine.engine import Engine
+from mncover.engine.loading import load_subject
+from mncover.types import Settings
 
 PHRASES = Path(__file__).resolve().parents[2] / "shared/data/sst2/train.jsonl.gz"
 TARGET = 5.0

@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.speed import tweets
-from mncover import datafile
 from mncover.coverage import Coverage
-from mncover.loading import load_subject
-from mncover.results import summarize
+from mncover.data import datafile
+from mncover.data.results import summarize
+from mncover.engine.loading import load_subject
 
 TRAIN, TEXTS = 1000, 1000
 

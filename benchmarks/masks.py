@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from mncover.fidelity import agreement, predict
-from mncover.intervals import wilson
-from mncover.loading import load_subject
-from mncover.masks import Masks
-from mncover.subject import Subject
-from mncover.suites.textfile import read_texts
+from mncover.engine.loading import load_subject
+from mncover.engine.subject import Subject
+from mncover.masks.fidelity import agreement, predict
+from mncover.masks.masks import Masks
+from mncover.selection.chance import wilson
+from mncover.suites.formats.tables import read_texts
 
 WORDS = Path(__file__).with_name("sentiment_words.txt")
 SHUFFLES = 5

@@ -30,16 +30,15 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.memory import PLAIN, peak_mib
-from mncover.batches import Encoding, batches_by_length
+from mncover.cli.demo import demo_model
 from mncover.coverage import Coverage
-from mncover.data import CoverageData
-from mncover.demo.model import demo_model
-from mncover.loading import load_subject
-from mncover.masks import Masks
-from mncover.pairs import count_pairs
-from mncover.sidebyside import batch_tokens, lanes, side_by_side
-from mncover.subject import Subject
-from mncover.vocabulary import vocabulary
+from mncover.data.store import CoverageData
+from mncover.engine.batches import Encoding, batches_by_length
+from mncover.engine.loading import load_subject
+from mncover.engine.parallel import batch_tokens, lanes, side_by_side
+from mncover.engine.subject import Subject
+from mncover.masks.masks import Masks
+from mncover.masks.vocabulary import count_pairs, vocabulary
 
 TWEETS = Path(__file__).resolve().parents[2] / "shared/data/airline/tweets.jsonl.gz"
 LIMITS = {"update": 1.05, "filter": 1.10, "calibrate": 1.10, "update with gains": 1.10}
@@ -246,7 +245,7 @@ def growth(subject: Subject, texts: list[str], sizes: list[int]) -> list[dict[st
 
 COMPILE = """
 import time, numpy as np
-from mncover import bins as k
+from mncover.engine.kernels import cpu as k
 start = time.perf_counter()
 v, r = np.zeros((2, 1, 8), np.float32), np.zeros((1, 8), np.float32)
 w, c = np.zeros((1, 8), np.uint16), np.zeros((2, 1, 8), np.uint8)

@@ -28,19 +28,18 @@ from rich.table import Table
 from tests.test_failures import plain_rate
 
 from benchmarks.speed import BATCH, MAX_LENGTH, tensors
-from mncover.batches import batches_by_length
-from mncover.engine import Engine
-from mncover.loading import load_subject
-from mncover.results import summarize
-from mncover.run import Job, run_suite
-from mncover.settings import Settings
-from mncover.subject import Subject
-from mncover.suites.answers import neutral_band
-from mncover.suites.files import load_suite
+from mncover.data.results import summarize
+from mncover.engine.batches import batches_by_length
+from mncover.engine.engine import Engine
+from mncover.engine.loading import load_subject
+from mncover.engine.running import Job, run_suite
+from mncover.engine.subject import Subject
+from mncover.engine.windows import Window
+from mncover.suites.formats import load_suite
+from mncover.suites.formats.tables import TextFile, read_texts
+from mncover.suites.judging import neutral_band
 from mncover.suites.model import Suite
-from mncover.suites.textfile import TextFile, read_texts
-from mncover.texts import Text
-from mncover.windows import Window
+from mncover.types import Settings, Text
 
 STATUS = Path("/proc/self/status")
 

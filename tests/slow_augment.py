@@ -16,10 +16,10 @@ import torch
 from numpy.typing import NDArray
 
 from mncover import Coverage
-from mncover.augmentation.settings import AugmentSettings
-from mncover.ranges import Ranges
-from mncover.texts import Text
-from mncover.transforms import Transform, apply
+from mncover.augment.records import AugmentSettings
+from mncover.augment.transforms import Transform, apply
+from mncover.engine.ranges import Ranges
+from mncover.types import Text
 
 Found = tuple[int, Text, tuple[str, ...]]
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from mncover.coverage import Coverage
+from mncover.engine.subject import Subject
+from mncover.engine.taps import find_taps
 from mncover.errors import ModelError
-from mncover.subject import Subject
-from mncover.taps import find_taps
 from tests import tiny
 from tests.slow import SlowCover, count, states
 

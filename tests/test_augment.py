@@ -15,22 +15,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mncover import Coverage
-from mncover.augmentation import resume
-from mncover.augmentation.attempts import Drawing, steady_choice
-from mncover.augmentation.grower import Grower, usable_transforms
-from mncover.augmentation.judge import Judge
-from mncover.augmentation.records import Augmented
-from mncover.augmentation.resume import Unfinished
-from mncover.augmentation.search import Search, search
-from mncover.augmentation.settings import AugmentSettings
-from mncover.batches import START, batches_with_padding, end_of
-from mncover.embedding import Embedder
+from mncover.augment import resume
+from mncover.augment.attempts import Drawing, steady_choice
+from mncover.augment.grower import Grower, Unfinished, usable_transforms
+from mncover.augment.judge import Embedder, Judge
+from mncover.augment.records import Augmented, AugmentSettings
+from mncover.augment.search import Search, search
+from mncover.augment.transforms import Resources, Transform, transform
+from mncover.augment.transforms.kinds import TextTransform
+from mncover.engine.batches import START, batches_with_padding, end_of
+from mncover.engine.loading import quiet_loading
+from mncover.engine.subject import Subject
 from mncover.errors import SettingsError
-from mncover.loading import quiet_loading
-from mncover.subject import Subject
-from mncover.texts import BETWEEN, Text
-from mncover.transforms import Resources, Transform, transform
-from mncover.transforms.kinds import TextTransform
+from mncover.types import BETWEEN, Text
 from tests import tiny
 from tests.slow_augment import PlainCoverage, slow_augment, slow_cosine
 from tests.test_mncover import random_masks

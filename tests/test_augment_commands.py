@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from mncover.augmentation.records import Accepted, Augmented
-from mncover.augmentation.testing import Yield, suite_of, yield_of
+from mncover.augment.outcome import Yield, conclusion, suite_of, yield_of
+from mncover.augment.records import Accepted, Augmented
 from mncover.cli import main
-from mncover.intervals import wilson
-from mncover.report.augmentreport import conclusion
-from mncover.suites.jsonl import read_suite
+from mncover.selection.chance import wilson
+from mncover.suites.formats.own import read_suite
 from tests import tiny
 from tests.folders import Material, write_material
 from tests.test_cli import error_of

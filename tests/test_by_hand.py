@@ -278,7 +278,7 @@ def test_unlabelled_texts_may_say_so_in_the_usual_ways() -> None:
 
 
 def test_another_configuration_with_the_same_weights_is_another_model() -> None:
-    from mncover.fingerprints import fingerprint_model
+    from mncover.engine.loading import fingerprint_model
 
     model, _ = tiny.make("bert")
     before = fingerprint_model(model)

@@ -9,8 +9,8 @@ import pytest
 
 from mncover.cli import main
 from mncover.coverage import Coverage
-from mncover.percent import display_percent
-from mncover.suites.files import save_suite
+from mncover.data.display import display_percent
+from mncover.suites.formats import save_suite
 from tests import tiny
 from tests.folders import Material
 from tests.test_cli import error_of

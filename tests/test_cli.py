@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mncover import datafile
 from mncover.cli import main
 from mncover.coverage import Coverage
+from mncover.data import datafile
 from tests.folders import Material, write_material
 from tests.test_laws import POOL, fresh
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from mncover import datafile
 from mncover.cli import main
 from mncover.coverage import Coverage
-from mncover.masks import Masks
+from mncover.data import datafile
+from mncover.masks.masks import Masks
 from tests import tiny
 from tests.folders import Material, write_material
 from tests.test_cli import error_of
@@ -231,7 +231,7 @@ def test_a_wrong_command_is_refused_in_one_line(
 def test_interrupted_learning_says_how_to_go_on(
     material: Material, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mncover.learning import Learner
+    from mncover.masks.learning import Learner
 
     step = Learner.step
 

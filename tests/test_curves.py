@@ -12,12 +12,11 @@ import pytest
 
 from mncover.cli import main
 from mncover.coverage import Coverage
-from mncover.engine import Engine
+from mncover.engine.engine import Engine
 from mncover.errors import SettingsError
-from mncover.experiments.comparing import compare_sets, sample_size
-from mncover.experiments.curvedata import Curve
-from mncover.experiments.curves import saturation
-from mncover.report.curvereport import averages, reductions
+from mncover.report.sets import averages, reductions
+from mncover.selection.saturation import Curve, saturation
+from mncover.selection.sets import compare_sets, sample_size
 from tests import tiny
 from tests.folders import Material, write_material
 from tests.slow import SlowCover
@@ -75,7 +74,7 @@ def test_a_long_curve_is_thinned_but_keeps_its_end(monkeypatch: pytest.MonkeyPat
     engine, _, _ = subjects("bert")
     texts = tiny.texts(20, seed=5)
     (whole,) = saturation(engine, "a", texts, ())
-    monkeypatch.setattr("mncover.experiments.curves.POINTS", 5)
+    monkeypatch.setattr("mncover.selection.saturation.POINTS", 5)
     (thin,) = saturation(engine, "a", texts, ())
     assert thin.texts == (1, 6, 10, 15, 20) or len(thin.texts) == 5
     assert (thin.texts[0], thin.texts[-1]) == (1, 20)
@@ -134,8 +133,8 @@ def test_comparisons_equal_the_slow_implementation(name: str) -> None:
 
 
 def test_draws_that_are_all_alike_can_be_drawn_as_a_picture() -> None:
-    from mncover.experiments.comparedata import Comparison, Spread
     from mncover.report.plots import comparison_figure
+    from mncover.selection.sets import Comparison, Spread
 
     share = 0.1  # three times this, divided by three, is a little more than it
     alike = Spread(np.nextafter(share, 1), share, share)

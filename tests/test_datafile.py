@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mncover import datafile
 from mncover.coverage import Coverage
-from mncover.data import CoverageData, Run
+from mncover.data import datafile
+from mncover.data.store import CoverageData, Run
 from mncover.errors import DataFileError, MismatchError
 from tests import tiny
 from tests.test_laws import POOL, TRAIN, assert_same_data, fresh

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 import mncover
+from mncover.cli import demo as demo_model_module
 from mncover.cli import main
 from mncover.coverage import Coverage
-from mncover.demo import model as demo_model_module
 from mncover.errors import MissingExtraError
-from mncover.suites.textfile import read_texts
+from mncover.suites.formats.tables import read_texts
 from tests.folders import assemble
 
 BUNDLED = Path(mncover.__file__).parent / "demo"

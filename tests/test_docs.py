@@ -13,7 +13,7 @@ import typer
 import mncover
 from mncover.cli import main
 from mncover.cli.commands import app
-from mncover.config import Config
+from mncover.cli.config import Config
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = Path(mncover.__file__).parent

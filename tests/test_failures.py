@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 
 from mncover.cli import main
 from mncover.errors import SettingsError, TextError
-from mncover.suites.answers import in_suite_classes, neutral_band
 from mncover.suites.exchange import export_texts, read_predictions
 from mncover.suites.expectations import Expectation
-from mncover.suites.failures import judge_suite
-from mncover.suites.files import load_suite, save_suite
+from mncover.suites.formats import load_suite, save_suite
+from mncover.suites.judging import in_suite_classes, judge_suite, neutral_band
 from mncover.suites.model import Case, Suite, Test
 from tests.test_cli import error_of
 from tests.test_suites import answers

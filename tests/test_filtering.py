@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mncover import datafile
-from mncover.cases import cases_of
 from mncover.cli import main
-from mncover.data import CoverageData
-from mncover.experiments.filtering import (
+from mncover.data import datafile
+from mncover.data.store import CoverageData
+from mncover.engine.running import Job, run_suite
+from mncover.paper.filtering import (
     PAPER_REDUCTIONS,
     QQP_TESTS,
     SENTIMENT_TESTS,
@@ -26,9 +26,9 @@ from mncover.experiments.filtering import (
     significant,
     table_row,
 )
-from mncover.experiments.protocols import at_budget, random_at_budget
-from mncover.run import Job, run_suite
-from mncover.suites.files import load_suite, save_suite
+from mncover.paper.protocols import at_budget, random_at_budget
+from mncover.selection.cases import cases_of
+from mncover.suites.formats import load_suite, save_suite
 from mncover.suites.model import Suite
 from tests.folders import Material, assemble, write_material
 from tests.test_cli import error_of
@@ -176,7 +176,7 @@ def test_the_folder_of_another_models_table_judges_like_that_model(
 def test_what_is_measured_is_not_measured_again(
     command: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mncover.experiments import filtering_run
+    from mncover.paper import filtering_run
 
     main([*command, "-q"])
     first = Path("out/table1.json").read_bytes()
@@ -211,7 +211,7 @@ def test_a_suite_without_the_papers_tests_is_refused(
 
 
 def judged(failing: int, of_all: int, rate: float, low: float, high: float, p: float) -> Judged:
-    from mncover.experiments.protocols import BudgetOutcome, PaperOutcome
+    from mncover.paper.protocols import BudgetOutcome, PaperOutcome
 
     outcome = BudgetOutcome(10, rate, 1.0, low, high, rate, 0.0)
     paper = PaperOutcome(0, 0, 0, 0, 0, 0, 0, 0, 0, p, 1 - p)

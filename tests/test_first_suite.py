@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from mncover.cli import main
-from mncover.demo.demo import HERE
-from mncover.demo.model import demo_model
-from mncover.suites.files import load_suite
+from mncover.cli.demo import HERE, demo_model
+from mncover.suites.formats import load_suite
 
 PAGE = Path(__file__).parent.parent / "docs" / "first_suite.md"
 

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mncover import datafile
-from mncover.cases import cases_of
 from mncover.cli import main
-from mncover.report.html import testpages
-from mncover.report.html.heatmaps import _coarse, heatmaps
-from mncover.report.html.testpages import PageMaker, _pieces
-from mncover.report.html.write import write_html
-from mncover.suites.files import save_suite
+from mncover.data import datafile
+from mncover.report import html_tests as testpages
+from mncover.report.html import write_html
+from mncover.report.html_overview import _coarse, heatmaps
+from mncover.report.html_tests import PageMaker, _pieces
+from mncover.selection.cases import cases_of
+from mncover.suites.formats import save_suite
 from mncover.suites.model import Case, Suite
 from tests import tiny
 from tests.folders import Material, write_material
@@ -56,7 +56,7 @@ def report(material: Material) -> Path:  # noqa: F811
 
 def test_the_numbers_on_the_pages_are_those_of_the_results(report: Path) -> None:
     from mncover.coverage import Coverage
-    from mncover.percent import display_percent
+    from mncover.data.display import display_percent
 
     result = Coverage.load("run.mncover").result()
     index = (report / "index.html").read_text(encoding="utf-8")

@@ -112,11 +112,11 @@ def test_optional_packages_are_imported_in_one_place(module: str) -> None:
     [
         ("bins", "mncover"),
         ("bins_torch", "mncover"),
-        ("maps", "mncover.data"),
+        ("maps", "mncover.data.store"),
         ("sites", "numpy"),
         ("taps", "mncover.coverage"),
-        ("subject", "mncover.taps"),
-        ("spool", "mncover.subject"),
+        ("subject", "mncover.engine.taps"),
+        ("spool", "mncover.engine.subject"),
     ],
 )
 def test_a_module_does_not_know_what_is_not_its_business(module: str, stranger: str) -> None:

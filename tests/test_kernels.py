@@ -11,8 +11,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mncover import bins, bins_torch, maps
-from mncover.sites import Layout, Site
+from mncover.data import maps
+from mncover.data.layout import Layout, Site
+from mncover.engine.kernels import cpu as bins
+from mncover.engine.kernels import plain_torch as bins_torch
 
 NONE = 255
 floats = st.floats(-1e6, 1e6, width=32)

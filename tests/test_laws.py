@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mncover import maps
 from mncover.coverage import Coverage
-from mncover.data import CoverageData
-from mncover.results import gain_share
+from mncover.data import maps
+from mncover.data.results import gain_share
+from mncover.data.store import CoverageData
 from tests import tiny
 from tests.slow import SlowCover, count
 
@@ -200,8 +200,8 @@ def test_windows_of_any_size_change_nothing(monkeypatch: pytest.MonkeyPatch) -> 
     cases = [[text, POOL[0]] for text in POOL]
     whole = fresh().filter(cases, 0.001)
     for texts, size in ((1, 10**9), (5, 10**9), (2048, 4000), (2048, 1)):
-        monkeypatch.setattr("mncover.windows.WINDOW_TEXTS", texts)
-        monkeypatch.setattr("mncover.windows.WINDOW_BYTES", size)
+        monkeypatch.setattr("mncover.engine.windows.WINDOW_TEXTS", texts)
+        monkeypatch.setattr("mncover.engine.windows.WINDOW_BYTES", size)
         split = fresh().filter(cases, 0.001)
         assert split.kept == whole.kept
         np.testing.assert_array_equal(split.gains, whole.gains)
@@ -209,7 +209,7 @@ def test_windows_of_any_size_change_nothing(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_the_torch_kernels_measure_the_same_as_the_compiled_ones(tmp_path: Path) -> None:
     """What a GPU runs, run here: the same map, gains and filter."""
-    from mncover import bins_torch
+    from mncover.engine.kernels import plain_torch as bins_torch
 
     compiled = fresh().update(POOL, context=["a", "b"] * 22 + ["a"], gains=True)
     engine = _torch_engine()
@@ -232,8 +232,8 @@ def _torch_engine() -> Any:
     """Return an engine whose backend believes that it is not on a CPU."""
     import torch
 
-    from mncover.backend import Backend
-    from mncover.engine import Engine
+    from mncover.engine.engine import Engine
+    from mncover.engine.kernels.backend import Backend
 
     model, tokenizer = tiny.make("bert")
 
@@ -241,7 +241,7 @@ def _torch_engine() -> Any:
         def __init__(self, *args: Any) -> None:
             super().__init__(*args)
             self.on_cpu = False
-            from mncover import bins_torch
+            from mncover.engine.kernels import plain_torch as bins_torch
 
             self.kernels = bins_torch
             table = maps.site_table(self.layout, self.bins)

@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
+from mncover.engine.masking import ALWAYS, UNSEEN, MaskTable, PairTable
 from mncover.errors import MaskError
-from mncover.lookup import ALWAYS, UNSEEN, MaskTable, PairTable
-from mncover.masks import Masks, no_pairs
-from mncover.pairs import count_pairs
+from mncover.masks.masks import Masks, no_pairs
+from mncover.masks.vocabulary import count_pairs
 from tests import tiny
 from tests.test_mncover import V, random_masks, slow_masks
 
@@ -40,7 +40,7 @@ def test_pairs_are_counted_as_a_plain_double_loop_counts_them(
                 if a != b and not {a, b} & {0, 1}:
                     expected[min(a, b) * 10 + max(a, b)] += 1
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mncover.pairs.CHUNK_KEYS", chunk)
+        patch.setattr("mncover.masks.vocabulary.CHUNK_KEYS", chunk)
         keys, counts = count_pairs(texts, 10, SPECIAL, min_count)
     often = {key: n for key, n in expected.items() if n >= min_count}
     assert dict(zip(keys.tolist(), counts.tolist(), strict=True)) == often

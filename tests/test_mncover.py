@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mncover.coverage import Coverage
-from mncover.data import CoverageData
+from mncover.data.store import CoverageData
+from mncover.engine.loading import fingerprint_tokenizer
 from mncover.errors import MaskError, MismatchError, SettingsError
-from mncover.fingerprints import fingerprint_tokenizer
-from mncover.masks import Masks, Unseen
+from mncover.masks.masks import Masks, Unseen
 from tests import tiny
 from tests.slow import Hit, SlowCover, SlowMasks, count
 from tests.test_laws import POOL, TRAIN, slowly

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mncover import Coverage
-from mncover.engine import Engine
+from mncover.augment.packing import PACKED, find_packing, groups_of, packs
+from mncover.engine.engine import Engine
+from mncover.engine.subject import Subject
+from mncover.engine.taps import find_taps
 from mncover.errors import ActivationError
-from mncover.packing import PACKED, find_packing, groups_of, packs
-from mncover.subject import Subject
-from mncover.taps import find_taps
 from tests import tiny
 from tests.test_mncover import random_masks
 

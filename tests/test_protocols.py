@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from mncover.experiments.protocols import (
+from mncover.paper.protocols import (
     apfd,
     at_budget,
     failure_rate,
     paper_protocol,
     random_interval,
 )
-from mncover.uncertainty import deep_gini, entropy, margin
+from mncover.selection.scores import deep_gini, entropy, margin
 
 P, F, N = 1, 0, -1
 

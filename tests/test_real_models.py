@@ -12,11 +12,10 @@ import pytest
 import torch
 
 from mncover.coverage import Coverage
-from mncover.fidelity import fidelity_on
-from mncover.fingerprints import fingerprint_model
-from mncover.learning_settings import LearningSettings
-from mncover.loading import load_subject
-from mncover.masks import Masks
+from mncover.engine.loading import fingerprint_model, load_subject
+from mncover.masks.fidelity import fidelity_on
+from mncover.masks.masks import Masks
+from mncover.masks.settings import LearningSettings
 from tests.folders import assemble
 from tests.slow import states
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mncover.percent import display_percent
-from mncover.results import below, novelty, summarize
+from mncover.data.display import display_percent
+from mncover.data.results import below, novelty, summarize
 from tests.test_laws import POOL, fresh, slow_cover, slow_hits
 
 

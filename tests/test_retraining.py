@@ -17,22 +17,23 @@ import torch
 from rich.console import Console
 
 from mncover.cli import main
+from mncover.engine.loading import quiet_loading
+from mncover.engine.subject import Subject
 from mncover.errors import ModelError, SettingsError, TextError
-from mncover.experiments import retraining_run
-from mncover.experiments.retraining import (
+from mncover.paper import table4 as retraining_run
+from mncover.paper.finetuning import FineTuning, accuracy, batches, fine_tune
+from mncover.paper.retraining import (
     FIELDS,
     Arm,
     difference,
     estimate,
+    print_retraining,
     record,
     rows_of,
     t95,
+    write_retraining,
 )
-from mncover.experiments.retraining_run import RetrainJob, TrainingSet, common_settings, retrain
-from mncover.finetuning import FineTuning, accuracy, batches, fine_tune
-from mncover.loading import quiet_loading
-from mncover.report.retrainingreport import print_retraining, write_retraining
-from mncover.subject import Subject
+from mncover.paper.table4 import RetrainJob, TrainingSet, common_settings, retrain
 from tests import tiny
 from tests.test_cli import error_of
 
@@ -450,8 +451,8 @@ def test_table_4_makes_sets_of_one_size_trains_and_goes_on(
     def not_again(*arguments: Any, **options: Any) -> Any:
         raise AssertionError
 
-    monkeypatch.setattr("mncover.experiments.retraining_run.fine_tune", not_again)
-    monkeypatch.setattr("mncover.experiments.table4_run.calibrated_engine", not_again)
+    monkeypatch.setattr("mncover.paper.table4.fine_tune", not_again)
+    monkeypatch.setattr("mncover.paper.table4.calibrated_engine", not_again)
     capsys.readouterr()
     assert main(arguments) == 0
     assert json.loads((tmp_path / "table4" / "retraining.json").read_text()) == content

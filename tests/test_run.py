@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mncover import calibration, datafile
-from mncover.caching import cache_folder
 from mncover.cli import main
 from mncover.coverage import Coverage
-from mncover.ranges import Ranges
+from mncover.data import datafile
+from mncover.data.files import cache_folder
+from mncover.engine import ranges as calibration
+from mncover.engine.ranges import Ranges
 from tests import tiny
 from tests.folders import Material, write_material
 from tests.test_laws import POOL, TRAIN, engine_of, fresh
@@ -27,24 +28,24 @@ ROOT = Path(__file__).resolve().parents[1]
 # Small windows, a checkpoint after each, and a signal to itself in the middle of the third.
 INTERRUPTED_RUN = """
 import os, signal, sys
-import mncover.run, mncover.windows
+import mncover.engine.running, mncover.engine.windows
 from mncover.cli import main
-mncover.windows.WINDOW_TEXTS = 4
-mncover.run.CHECKPOINT_SECONDS, mncover.run.CHECKPOINT_SHARE = 0, float("inf")
-measure, calls = mncover.windows.measure, []
+mncover.engine.windows.WINDOW_TEXTS = 4
+mncover.engine.running.CHECKPOINT_SECONDS, mncover.engine.running.CHECKPOINT_SHARE = 0, float("inf")
+measure, calls = mncover.engine.windows.measure, []
 def counted(*args):
     calls.append(1)
     if len(calls) == 4:
         os.kill(os.getpid(), getattr(signal, sys.argv[1]))
     return measure(*args)
-mncover.windows.measure = counted
+mncover.engine.windows.measure = counted
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 sys.exit(main(sys.argv[2:]))
 """
 
 INTERRUPTED_CALIBRATION = """
 import os, signal, sys
-from mncover import calibration
+from mncover.engine import ranges as calibration
 from mncover.cli import main
 observe, calls = calibration._observe, []
 def counted(*args):
@@ -59,7 +60,7 @@ sys.exit(main(sys.argv[1:]))
 
 INTERRUPTED_COMBINE = """
 import os, signal, sys
-from mncover import datafile
+from mncover.data import datafile
 from mncover.cli import main
 datafile._header = lambda *a: os.kill(os.getpid(), signal.SIGKILL)
 sys.exit(main(sys.argv[1:]))
@@ -119,9 +120,9 @@ def test_texts_that_come_again_add_nothing_and_are_not_run_again(
     material.suite.write_text(
         "\n".join(json.dumps({"text": text, "context": context}) for context, text in rows)
     )
-    monkeypatch.setattr("mncover.windows.WINDOW_TEXTS", 2)
-    monkeypatch.setattr("mncover.run.CHECKPOINT_SECONDS", 0)
-    monkeypatch.setattr("mncover.run.CHECKPOINT_SHARE", float("inf"))
+    monkeypatch.setattr("mncover.engine.windows.WINDOW_TEXTS", 2)
+    monkeypatch.setattr("mncover.engine.running.CHECKPOINT_SECONDS", 0)
+    monkeypatch.setattr("mncover.engine.running.CHECKPOINT_SHARE", float("inf"))
     output = material.folder / "out.mncover"
     assert main(material.run("-q", "-o", str(output))) == 0
     data = datafile.read(output)
@@ -262,9 +263,9 @@ def test_runs_side_by_side_share_the_cache_without_harm(material: Material) -> N
 
 
 def test_finished_contexts_do_not_stay_in_memory() -> None:
-    from mncover.data import Run
-    from mncover.recorder import Recorder
-    from mncover.rows import Rows
+    from mncover.data.store import Run
+    from mncover.engine.recorder import Recorder
+    from mncover.suites.rows import Rows
 
     engine = engine_of("bert")
     recorder = Recorder(engine, fresh().data, Run.start())

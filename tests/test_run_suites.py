@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mncover import datafile
 from mncover.cli import main
 from mncover.coverage import Coverage
-from mncover.loading import load_subject
+from mncover.data import datafile
+from mncover.engine.loading import load_subject
 from mncover.suites.expectations import Expectation
-from mncover.suites.files import load_suite, save_suite
+from mncover.suites.formats import load_suite, save_suite
 from mncover.suites.model import Case, Suite, Test
 from tests import tiny
 from tests.folders import Material, assemble, write_material
@@ -108,8 +108,8 @@ def test_an_interrupted_run_judges_whole_cases_and_ends_the_same(
     material: Material, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     main(material.run("-q", "-o", "whole.mncover"))
-    monkeypatch.setattr("mncover.windows.WINDOW_TEXTS", 4)
-    measure, calls = __import__("mncover.windows").windows.measure, []
+    monkeypatch.setattr("mncover.engine.windows.WINDOW_TEXTS", 4)
+    measure, calls = __import__("mncover.engine.windows").windows.measure, []
 
     def interrupted(*arguments: object) -> object:
         calls.append(1)
@@ -117,11 +117,11 @@ def test_an_interrupted_run_judges_whole_cases_and_ends_the_same(
             raise KeyboardInterrupt
         return measure(*arguments)
 
-    monkeypatch.setattr("mncover.windows.measure", interrupted)
+    monkeypatch.setattr("mncover.engine.windows.measure", interrupted)
     assert main(material.run("-q")) == 130
     part = Coverage.load("run.mncover.partial").result()
     assert [c.judged for c in part.contexts] == [12, 2]  # 20 texts: 12 cases of 1, 2 of 3, 2 texts
-    monkeypatch.setattr("mncover.windows.measure", measure)
+    monkeypatch.setattr("mncover.engine.windows.measure", measure)
     assert main(material.run("-q")) == 0
     whole, again = (Coverage.load(f"{name}.mncover").result() for name in ("whole", "run"))
     assert [c.failing for c in again.contexts] == [c.failing for c in whole.contexts]
@@ -181,7 +181,7 @@ def test_released_suites_fail_as_often_as_a_plain_script_says(
     name: str, suite: str, shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A sample of every test on real models of two classes; benchmarks/suites.py does all."""
-    from mncover.suites.answers import neutral_band
+    from mncover.suites.judging import neutral_band
 
     monkeypatch.chdir(tmp_path)
     assemble(shared, name, tmp_path / "model")

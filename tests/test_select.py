@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mncover import datafile
-from mncover.cases import Cases, cases_of
-from mncover.choosing import Limit, best, choose, groups_of, parse_budget
 from mncover.cli import main
 from mncover.coverage import Coverage
+from mncover.data import datafile
 from mncover.errors import SettingsError
-from mncover.experiments.comparison import compare_methods, count_failures
-from mncover.suites.files import load_suite
+from mncover.selection.budgets import Limit, best, choose, groups_of, parse_budget
+from mncover.selection.cases import Cases, cases_of
+from mncover.selection.chance import compare_methods, count_failures
+from mncover.suites.formats import load_suite
 from tests import tiny
 from tests.folders import Material, write_material
 from tests.slow import SlowCover
@@ -174,7 +174,7 @@ def test_greedy_says_how_much_room_it_needs(monkeypatch: pytest.MonkeyPatch) -> 
     cov = Coverage(*tiny.make("bert"), max_length=10)
     cov.calibrate(tiny.texts(4, seed=6), cache=False)
     usage = type("Usage", (), {"free": 10})
-    monkeypatch.setattr("mncover.greedy.shutil.disk_usage", lambda path: usage)
+    monkeypatch.setattr("mncover.selection.greedy.shutil.disk_usage", lambda path: usage)
     with pytest.raises(SettingsError, match="GB are free"):
         cov.greedy(tiny.texts(4, seed=5))
 
@@ -290,7 +290,7 @@ def written(kind: str, rows: list[dict[str, Any]], path: Path) -> None:
 def test_select_copies_whole_records_in_their_format(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mncover.suites.textfile import read_records
+    from mncover.suites.formats.tables import read_records
 
     monkeypatch.chdir(tmp_path)
     made, rows = write_material(tmp_path), rows_of(12)

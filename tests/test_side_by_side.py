@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mncover import Coverage
-from mncover.batches import MAX_TOKENS, batches_by_length
+from mncover.engine.batches import MAX_TOKENS, batches_by_length
+from mncover.engine.parallel import LANE_TOKENS, batch_tokens, lanes, side_by_side
+from mncover.engine.subject import Subject
+from mncover.engine.taps import find_taps
 from mncover.errors import ActivationError
-from mncover.sidebyside import LANE_TOKENS, batch_tokens, lanes, side_by_side
-from mncover.subject import Subject
-from mncover.taps import find_taps
 from tests import tiny
 
 CPU = torch.device("cpu")

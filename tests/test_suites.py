@@ -15,10 +15,10 @@ import pytest
 
 from mncover.cli import main
 from mncover.errors import TextError
-from mncover.suites.checklist import RELEASED, read_checklist
 from mncover.suites.expectations import Answers, Expectation, Verdict, case_verdict, judge
-from mncover.suites.files import load_suite, save_suite
-from mncover.suites.jsonl import is_suite, read_suite, write_suite
+from mncover.suites.formats import load_suite, save_suite
+from mncover.suites.formats.checklist import RELEASED, read_checklist
+from mncover.suites.formats.own import is_suite, read_suite, write_suite
 from mncover.suites.model import Case, Suite, Test
 from tests.test_cli import error_of
 

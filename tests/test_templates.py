@@ -10,13 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mncover.augment.recipes import fill_template, make_suite
+from mncover.augment.transforms.rewriting import PERTURBATIONS, perturbation, variants_of
+from mncover.augment.transforms.words import lexicon, lexicon_names
 from mncover.cli import main
 from mncover.errors import SettingsError, TextError
-from mncover.lexicons import lexicon, lexicon_names
-from mncover.suites.files import load_suite
-from mncover.suites.perturbations import PERTURBATIONS, perturbation, variants_of
-from mncover.suites.recipes import make_suite
-from mncover.suites.templates import fill_template
+from mncover.suites.formats import load_suite
 from tests.test_cli import error_of
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mncover.errors import MissingExtraError, TextError
-from mncover.suites.textfile import Fields, read_texts
+from mncover.suites.formats.tables import Fields, read_texts
 
 
 def write(folder: Path, name: str, content: str | bytes) -> Path:

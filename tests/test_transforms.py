@@ -17,12 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
-from mncover.errors import MissingResourceError, ModelError, SettingsError, TextError
-from mncover.lexicons import lexicon
-from mncover.loading import quiet_loading
-from mncover.suites.perturbations import perturbation, variants_of
-from mncover.texts import Text, joined, split_like
-from mncover.transforms import (
+from mncover.augment.transforms import (
     SUMMARIES,
     TRANSFORMS,
     Resources,
@@ -32,15 +27,23 @@ from mncover.transforms import (
     apply_many,
     transform,
 )
-from mncover.transforms import neighbours as neighbours_module
-from mncover.transforms.characters import HOMOGLYPHS, KEYS
-from mncover.transforms.masked_lm import BEST, MaskedLM
-from mncover.transforms.neighbours import load_neighbours, nearest_words
-from mncover.transforms.stopwords import is_stop_word
-from mncover.transforms.synonyms import Thesaurus
-from mncover.transforms.vectors import VectorSource, find_vectors, read_vectors
-from mncover.transforms.wordnet import PARTS, Database
-from mncover.transforms.wordnet_files import find_wordnet
+from mncover.augment.transforms import neighbours as neighbours_module
+from mncover.augment.transforms.characters import HOMOGLYPHS, KEYS
+from mncover.augment.transforms.masked_lm import BEST, MaskedLM
+from mncover.augment.transforms.neighbours import (
+    VectorSource,
+    find_vectors,
+    load_neighbours,
+    nearest_words,
+    read_vectors,
+)
+from mncover.augment.transforms.rewriting import perturbation, variants_of
+from mncover.augment.transforms.synonyms import Thesaurus
+from mncover.augment.transforms.wordnet import PARTS, Database, find_wordnet
+from mncover.augment.transforms.words import is_stop_word, lexicon
+from mncover.engine.loading import quiet_loading
+from mncover.errors import MissingResourceError, ModelError, SettingsError, TextError
+from mncover.types import Text, joined, split_like
 from tests.folders import assemble
 from tests.tiny import SPECIAL, WORDS
 
@@ -538,7 +541,7 @@ def test_a_missing_dictionary_names_the_ways_to_get_one(
 ) -> None:
     with pytest.raises(MissingResourceError, match="no WordNet lies there"):
         transform("WordSwapWordNet", Resources(wordnet=tmp_path))
-    monkeypatch.setattr("mncover.transforms.wordnet_files._places", lambda: iter([tmp_path]))
+    monkeypatch.setattr("mncover.augment.transforms.wordnet._places", lambda: iter([tmp_path]))
     with pytest.raises(MissingResourceError) as error:
         transform("RandomSynonymInsertion")
     for way in (

@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 import torch
 
-from mncover.batches import batches_by_length
-from mncover.checkpoint import Checkpoint
+from mncover.engine.batches import batches_by_length
+from mncover.engine.loading import fingerprint_model
+from mncover.engine.masking import PairTable
+from mncover.engine.subject import Subject
 from mncover.errors import MaskError, SettingsError, TextError
-from mncover.fidelity import agreement, fidelity_on, predict
-from mncover.fingerprints import fingerprint_model
-from mncover.learning import Learner, _key, _sample, frozen, learn_masks
-from mncover.learning_settings import LearningSettings, chosen_settings
-from mncover.lookup import PairTable
-from mncover.masks import Masks
-from mncover.subject import Subject
-from mncover.wimask import (
+from mncover.masks.checkpoint import Checkpoint
+from mncover.masks.fidelity import agreement, fidelity_on, predict
+from mncover.masks.learning import Learner, _key, _sample, frozen, learn_masks
+from mncover.masks.masks import Masks
+from mncover.masks.settings import LearningSettings, chosen_settings
+from mncover.masks.wimask import (
     Logits,
     WIMask,
     draw_bernoulli,
@@ -242,7 +242,7 @@ def test_interrupted_learning_goes_on_and_ends_as_if_nothing_had_been(
 
 
 def test_a_checkpoint_of_other_learning_or_a_damaged_one_is_not_used(tmp_path: Path) -> None:
-    from mncover.checkpoint import Progress
+    from mncover.masks.checkpoint import Progress
 
     learner, texts, path = learner_of(), tiny.texts(80, 1), tmp_path / "m.partial"
     key = _key(learner.subject, texts, QUICK)

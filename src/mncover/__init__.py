@@ -10,15 +10,15 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from mncover.data.results import Result as Result
 from mncover.errors import MnCoverError as MnCoverError
-from mncover.learning_settings import LearningSettings as LearningSettings
-from mncover.results import Result as Result
-from mncover.settings import Settings as Settings
-from mncover.version import __version__ as __version__
+from mncover.masks.settings import LearningSettings as LearningSettings
+from mncover.types import Settings as Settings
+from mncover.types import __version__ as __version__
 
 if TYPE_CHECKING:
     from mncover.coverage import Coverage as Coverage
-    from mncover.masks import Masks as Masks
+    from mncover.masks.masks import Masks as Masks
 
 __all__ = [
     "Coverage",
@@ -30,7 +30,7 @@ __all__ = [
     "__version__",
 ]
 
-_LATE = {"Coverage": "mncover.coverage", "Masks": "mncover.masks"}
+_LATE = {"Coverage": "mncover.coverage", "Masks": "mncover.masks.masks"}
 
 
 def __getattr__(name: str) -> Any:

@@ -9,26 +9,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mncover import datafile
-from mncover.augmentation.grower import Grower
-from mncover.augmentation.records import Augmented
-from mncover.augmentation.settings import AugmentSettings, check_guide
-from mncover.data import CoverageData, Run
-from mncover.engine import Engine
+from mncover.augment.grower import Grower
+from mncover.augment.records import Augmented, AugmentSettings, check_guide
+from mncover.augment.transforms import Resources
+from mncover.criteria import COVER, check_metric
+from mncover.data import datafile
+from mncover.data.results import Result, gain_share, summarize
+from mncover.data.store import CoverageData, Run
+from mncover.engine.engine import Engine
+from mncover.engine.loading import load_subject
+from mncover.engine.recorder import Recorder
 from mncover.errors import MismatchError, ModelError
-from mncover.greedy import greedy
-from mncover.loading import load_subject
-from mncover.masks import Masks
-from mncover.metrics import COVER, check_metric
-from mncover.progress import bar
-from mncover.recorder import Recorder
+from mncover.masks.masks import Masks
 from mncover.report import plots
-from mncover.results import Result, gain_share, summarize
-from mncover.rows import Rows
-from mncover.selection import Selection, sequential_filter
-from mncover.settings import Settings
-from mncover.texts import Text, check_cases, check_texts
-from mncover.transforms import Resources
+from mncover.report.progress import bar
+from mncover.selection.greedy import greedy
+from mncover.selection.sequential import Selection, sequential_filter
+from mncover.suites.rows import Rows
+from mncover.types import Settings, Text, check_cases, check_texts
 
 
 class Coverage:

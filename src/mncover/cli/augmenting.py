@@ -10,11 +10,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from mncover.augmentation.settings import check_guide
+from mncover.augment.records import check_guide
+from mncover.augment.transforms import SUMMARIES, Resources, apply, transform
 from mncover.cli import options as o
 from mncover.errors import SettingsError
-from mncover.texts import Text
-from mncover.transforms import SUMMARIES, Resources, apply, transform
+from mncover.types import Text
 
 WordNet = Annotated[
     Path | None, typer.Option("--wordnet", help="WordNet's folder of data and index files.")
@@ -106,7 +106,7 @@ def augment(
         device=device,
         dtype=dtype,
     )
-    from mncover.augmentation.run import AugmentJob, run_augment
+    from mncover.augment.run import AugmentJob, run_augment
 
     run_augment(
         AugmentJob(

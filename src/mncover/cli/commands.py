@@ -9,30 +9,30 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from mncover import datafile
 from mncover.cli import options as o
 from mncover.cli.augmenting import augment, transform_text
+from mncover.cli.config import Config, load_config
+from mncover.cli.gates import below_limits, parsed_limits
 from mncover.cli.html import html
 from mncover.cli.reproducing import reproduce_app
 from mncover.cli.selecting import select
 from mncover.cli.sets import compare, curve
 from mncover.cli.suites import suite_app
-from mncover.config import Config, load_config
-from mncover.data import CoverageData
+from mncover.criteria import COVER, NAMES, check_metric
+from mncover.data import datafile
+from mncover.data.display import display_percent
+from mncover.data.files import replacing
+from mncover.data.results import Result, below, summarize
+from mncover.data.store import CoverageData
 from mncover.errors import MismatchError, SettingsError
-from mncover.files import replacing
-from mncover.learning_settings import chosen_settings
-from mncover.limits import below_limits, parsed_limits
-from mncover.metrics import COVER, NAMES, check_metric
-from mncover.percent import display_percent
-from mncover.report.failurereport import print_failures
+from mncover.masks.settings import chosen_settings
+from mncover.report.describe import describe_masks
+from mncover.report.failures import print_failures
 from mncover.report.jsonreport import rows_to_json, to_json
 from mncover.report.junit import write_junit
 from mncover.report.markdown import FORMATS, to_markdown
-from mncover.report.maskreport import describe_masks
-from mncover.report.textreport import print_report, sorted_contexts
-from mncover.results import Result, below, summarize
-from mncover.version import __version__
+from mncover.report.text import print_report, sorted_contexts
+from mncover.types import __version__
 
 app = typer.Typer(
     name="mncover",
@@ -267,7 +267,7 @@ def masks(
 ) -> int:
     """Learn which words and pairs of words matter to a classifier, or show what was learnt."""
     if show is not None:
-        from mncover.masks import Masks
+        from mncover.masks.masks import Masks
 
         Console().print(describe_masks(Masks.load(show).summary(top)))
         return 0
@@ -300,7 +300,7 @@ def demo(
     ),
 ) -> int:
     """Measure a bundled suite on a small sentiment model: everything at once, offline."""
-    from mncover.demo.demo import run_demo
+    from mncover.cli.demo import run_demo
 
     return run_demo(folder, Console())
 
@@ -315,7 +315,7 @@ app.add_typer(debug, name="debug")
 @debug.command("sys")
 def debug_sys() -> int:
     """Show versions, devices and the cache folder."""
-    from mncover.debugging import system_facts
+    from mncover.cli.debug import system_facts
 
     return _show(system_facts())
 
@@ -323,7 +323,7 @@ def debug_sys() -> int:
 @debug.command("model")
 def debug_model(model: o.Model, max_length: o.MaxLength = None) -> int:
     """Show how a model's sites are read, and how many bins it has."""
-    from mncover.debugging import model_facts
+    from mncover.cli.debug import model_facts
 
     config = load_config(Path.cwd()).overridden(max_length=max_length)
     return _show(model_facts(model, config.max_length, config.bins))

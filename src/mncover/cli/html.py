@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from mncover import datafile
 from mncover.cli import options as o
-from mncover.config import load_config
+from mncover.cli.config import load_config
+from mncover.data import datafile
 
 
 def html(
@@ -28,7 +28,7 @@ def html(
     config = load_config(Path.cwd()).overridden(
         output=None if file is None else str(file), redundant=redundant
     )
-    from mncover.report.html.write import write_html
+    from mncover.report.html import write_html
 
     path = Path(config.output)
     earlier = None if since is None else (since, datafile.read(since))

@@ -10,20 +10,20 @@ from typing import Any, get_args
 
 from rich.console import Console
 
-from mncover.calibrated import train_texts
-from mncover.config import Config
+from mncover.cli.config import Config
+from mncover.data.display import display_percent
+from mncover.engine.calibrated import train_texts
+from mncover.engine.loading import load_subject
+from mncover.engine.subject import Subject
 from mncover.errors import MaskError, SettingsError, TextError
-from mncover.experiments.sweep import parse_sweep, run_sweep
-from mncover.fidelity import fidelity_on
-from mncover.learning import learn_masks
-from mncover.learning_settings import LearningSettings
-from mncover.loading import load_subject
-from mncover.masks import Masks, Unseen
-from mncover.percent import display_percent
-from mncover.progress import bar
-from mncover.report.maskreport import describe_masks
-from mncover.subject import Subject
-from mncover.texts import Text
+from mncover.masks.fidelity import fidelity_on
+from mncover.masks.learning import learn_masks
+from mncover.masks.masks import Masks, Unseen
+from mncover.masks.settings import LearningSettings
+from mncover.masks.sweep import parse_sweep, run_sweep
+from mncover.report.describe import describe_masks
+from mncover.report.progress import bar
+from mncover.types import Text
 
 PARTIAL_SUFFIX = ".partial"
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mncover.config import Config, load_config
+from mncover.cli.config import Config, load_config
 from mncover.errors import SettingsError
 
 DataFile = Annotated[

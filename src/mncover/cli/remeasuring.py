@@ -7,17 +7,17 @@ from pathlib import Path
 
 import numpy as np
 
-from mncover.calibrated import train_texts
-from mncover.cases import Cases
-from mncover.choosing import Indices, Limit
-from mncover.config import Config
-from mncover.engine import Engine
+from mncover.cli.config import Config
+from mncover.criteria import Metric, check_metric
+from mncover.engine.calibrated import train_texts
+from mncover.engine.engine import Engine
+from mncover.engine.loading import load_subject
 from mncover.errors import MismatchError, SettingsError
-from mncover.greedy import greedy
-from mncover.loading import load_subject
-from mncover.masks import Masks
-from mncover.metrics import Metric, check_metric
-from mncover.selection import sequential_filter
+from mncover.masks.masks import Masks
+from mncover.selection.budgets import Indices, Limit
+from mncover.selection.cases import Cases
+from mncover.selection.greedy import greedy
+from mncover.selection.sequential import sequential_filter
 
 
 def choose_by_running(

@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from mncover.cli import options as o
-from mncover.config import Config
-from mncover.experiments.filtering import SENTIMENT_TESTS
-from mncover.learning_settings import chosen_settings
-from mncover.suites.answers import known_way
+from mncover.cli.config import Config
+from mncover.masks.settings import chosen_settings
+from mncover.paper.filtering import SENTIMENT_TESTS
+from mncover.suites.judging import known_way
 
 reproduce_app = typer.Typer(help="Reproduce the paper's tables and figures.", no_args_is_help=True)
 
@@ -53,7 +53,7 @@ def _filtering(table: str, summary: str) -> None:
         device: o.Device = None,
         quiet: o.Quiet = False,
     ) -> int:
-        from mncover.experiments.filtering_run import Asked, run_filtering
+        from mncover.paper.filtering_run import Asked, run_filtering
 
         run_filtering(
             Asked(
@@ -100,8 +100,8 @@ def reproduce_figure4(
     quiet: o.Quiet = False,
 ) -> int:
     """How coverage saturates, unfiltered and filtered: the paper's Figure 4."""
-    from mncover.experiments.curves import THRESHOLDS
-    from mncover.experiments.curves_run import PAPER_AVERAGES, CurveJob, run_curves
+    from mncover.paper.figure4 import PAPER_AVERAGES, CurveJob, run_curves
+    from mncover.selection.saturation import THRESHOLDS
 
     job = CurveJob(
         model,
@@ -141,7 +141,7 @@ def reproduce_table3(
     quiet: o.Quiet = False,
 ) -> int:
     """Coverage of the rounds of ANLI and of their unions: the paper's Table 3."""
-    from mncover.experiments.comparing_run import PAPER_TABLE3, CompareJob, run_comparison
+    from mncover.paper.table3 import PAPER_TABLE3, CompareJob, run_comparison
 
     job = CompareJob(
         model,
@@ -208,9 +208,9 @@ def reproduce_table4(
     quiet: o.Quiet = False,
 ) -> int:
     """Training on texts that raise the coverage: the paper's Table 4."""
-    from mncover.experiments.table4_run import Table4Job, run_table4
-    from mncover.finetuning import FineTuning
-    from mncover.transforms import Resources
+    from mncover.augment.transforms import Resources
+    from mncover.paper.finetuning import FineTuning
+    from mncover.paper.table4 import Table4Job, run_table4
 
     config = _config(train, masks, max_length, device)
     job = Table4Job(
@@ -259,7 +259,7 @@ def reproduce_table5(
     quiet: o.Quiet = False,
 ) -> int:
     """Fidelity of the masks, beside the paper's Table 5."""
-    from mncover.experiments.table5 import parse_row, run_table5
+    from mncover.paper.table5 import parse_row, run_table5
 
     rows = [parse_row(text) for text in row]
     run_table5(rows, chosen_settings(paper, setting or []), output, device, quiet)

@@ -7,16 +7,16 @@ from pathlib import Path
 
 from rich.console import Console
 
-from mncover.calibrated import suite_texts, train_texts
-from mncover.config import Config
-from mncover.data import CoverageData
-from mncover.engine import Engine
-from mncover.loading import load_subject
-from mncover.masks import Masks
-from mncover.metrics import check_metric
-from mncover.run import Job, run_suite
-from mncover.settings import Settings
-from mncover.suites.answers import known_way
+from mncover.cli.config import Config
+from mncover.criteria import check_metric
+from mncover.data.store import CoverageData
+from mncover.engine.calibrated import suite_texts, train_texts
+from mncover.engine.engine import Engine
+from mncover.engine.loading import load_subject
+from mncover.engine.running import Job, run_suite
+from mncover.masks.masks import Masks
+from mncover.suites.judging import known_way
+from mncover.types import Settings
 
 
 def run_from_config(model: str, suite: Path, config: Config, quiet: bool) -> CoverageData:

@@ -10,16 +10,16 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from mncover import datafile
-from mncover.cases import METHODS, Cases, cases_of, reduced_suite
-from mncover.choosing import Indices, Limit, choose, groups_of, parse_budget
 from mncover.cli import options as o
-from mncover.config import load_config
+from mncover.cli.config import load_config
+from mncover.data import datafile
 from mncover.errors import DataFileError, SettingsError
-from mncover.experiments.comparison import compare_methods, count_failures
-from mncover.report.selectreport import comparison_table, comparison_to_json, conclusions
-from mncover.suites.files import save_suite
-from mncover.suites.subset import write_records
+from mncover.report.sets import comparison_table, comparison_to_json, conclusions
+from mncover.selection.budgets import Indices, Limit, choose, groups_of, parse_budget
+from mncover.selection.cases import METHODS, Cases, cases_of, reduced_suite
+from mncover.selection.chance import compare_methods, count_failures
+from mncover.suites.formats import save_suite
+from mncover.suites.formats.tables import write_records
 
 RUNNING_THE_MODEL = ("sequential", "greedy")
 

@@ -59,8 +59,8 @@ def curve(
         device=device,
         dtype=dtype,
     )
-    from mncover.experiments.curves import THRESHOLDS
-    from mncover.experiments.curves_run import CurveJob, run_curves
+    from mncover.paper.figure4 import CurveJob, run_curves
+    from mncover.selection.saturation import THRESHOLDS
 
     job = CurveJob(
         model,
@@ -118,7 +118,7 @@ def compare(
         device=device,
         dtype=dtype,
     )
-    from mncover.experiments.comparing_run import CompareJob, run_comparison
+    from mncover.paper.table3 import CompareJob, run_comparison
 
     folder = output or Path("compare")
     run_comparison(CompareJob(model, tuple(sets), config, folder, texts, draws, seed, quiet))

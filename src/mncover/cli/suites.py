@@ -9,18 +9,17 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from mncover.augment.recipes import make_suite
 from mncover.cli import options as o
-from mncover.report.suitereport import (
+from mncover.report.describe import (
     describe_suite,
     outcome_table,
     outcomes_to_json,
     suite_table,
 )
-from mncover.suites.answers import in_suite_classes, known_way
 from mncover.suites.exchange import CERTAIN, FORMATS, export_texts, index_path, read_predictions
-from mncover.suites.failures import judge_suite
-from mncover.suites.files import load_suite, save_suite
-from mncover.suites.recipes import make_suite
+from mncover.suites.formats import load_suite, save_suite
+from mncover.suites.judging import in_suite_classes, judge_suite, known_way
 
 suite_app = typer.Typer(
     help="Make suites of tests, look at them, and convert them.", no_args_is_help=True

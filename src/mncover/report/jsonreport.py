@@ -6,10 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from mncover.data import CoverageData
-from mncover.metrics import COVER, METRICS, MNCOVER, Metric
-from mncover.report.suitereport import outcomes_to_json
-from mncover.results import (
+from mncover.criteria import COVER, METRICS, MNCOVER, Metric
+from mncover.data.results import (
     ContextResult,
     Contribution,
     Count,
@@ -18,8 +16,10 @@ from mncover.results import (
     gain_share,
     novelty,
 )
-from mncover.table import NEW_BINS, UNKNOWN
-from mncover.version import __version__
+from mncover.data.store import CoverageData
+from mncover.data.table import NEW_BINS, UNKNOWN
+from mncover.report.describe import outcomes_to_json
+from mncover.types import __version__
 
 # 1: the first. 2: mnCover.
 FORMAT_VERSION = 2

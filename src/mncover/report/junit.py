@@ -6,14 +6,12 @@ import re
 from pathlib import Path
 from xml.etree import ElementTree
 
-from mncover.data import CoverageData
-from mncover.files import replacing
-from mncover.report.suitereport import describe_expectation
-from mncover.suites.answers import in_suite_classes
-from mncover.suites.failures import FAILS, NOT_JUDGED, Outcome
-from mncover.suites.outline import Outline
-from mncover.texts import shorten
-from mncover.verdicts import judged_cases
+from mncover.data.files import replacing
+from mncover.data.store import CoverageData
+from mncover.report.describe import describe_expectation
+from mncover.suites.judging import FAILS, NOT_JUDGED, Outcome, in_suite_classes, judged_cases
+from mncover.suites.model import Outline
+from mncover.types import shorten
 
 LONGEST = 300
 

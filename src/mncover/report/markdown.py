@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from mncover.percent import display_percent
-from mncover.report.textreport import sorted_contexts
-from mncover.results import ContextResult, Result
+from mncover.data.display import display_percent
+from mncover.data.results import ContextResult, Result
+from mncover.report.text import sorted_contexts
 
 FORMATS = ("text", "markdown", "github")
 

@@ -8,12 +8,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from mncover.criteria import NAMES, Metric
+from mncover.data.files import replacing
+from mncover.data.results import Result
 from mncover.errors import MissingExtraError, SettingsError
-from mncover.experiments.comparedata import Comparison
-from mncover.experiments.curvedata import Curve
-from mncover.files import replacing
-from mncover.metrics import NAMES, Metric
-from mncover.results import Result
+from mncover.selection.saturation import Curve
+from mncover.selection.sets import Comparison
 
 BLUE, ORANGE = "#2166ac", "#d95f02"
 KINDS = (".png", ".svg", ".pdf")

@@ -1,3 +1,3 @@
-"""Test suites: how they are read. Nothing in a suite is ever executed."""
+"""Test suites: how they are read and judged. Nothing in a suite is ever executed."""
 
 from __future__ import annotations

@@ -13,11 +13,11 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from mncover.data.files import replacing
 from mncover.errors import TextError
-from mncover.files import replacing
 from mncover.suites.expectations import Answers
 from mncover.suites.model import Suite
-from mncover.texts import Text
+from mncover.types import Text
 
 # One class; probabilities; the probability of class 1; class and its probability; class and
 # all probabilities. The names are CheckList's.

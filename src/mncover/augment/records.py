@@ -1,0 +1,156 @@
+"""What the search for new texts may be told.
+
+What a search found, and which transformations earned their place. No torch here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from mncover.criteria import Metric
+from mncover.errors import SettingsError
+from mncover.types import Text
+
+# What a new text must raise; "none" takes any text that still means the same.
+Guide = Literal["cover", "mncover", "none"]
+GUIDES: tuple[Guide, ...] = get_args(Guide)
+
+
+def check_guide(name: str) -> Guide:
+    """Return the guide of a name; refuse an unknown one."""
+    for known in GUIDES:
+        if name == known:
+            return known
+    raise SettingsError(f"the guide must be one of {', '.join(GUIDES)}, got {name!r}.")
+
+
+@dataclass(frozen=True, slots=True)
+class AugmentSettings:
+    """How Algorithm 1 searches.
+
+    A text is accepted if it adds more than `threshold` to the guide's coverage and its embedding
+    has a cosine of at least `similarity` with its seed's. Each seed gets up to `max_iter`
+    attempts. `seed` decides all that is left to chance.
+    """
+
+    transforms: tuple[str, ...]
+    guide: Guide = "cover"
+    similarity: float = 0.85
+    threshold: float = 0.0
+    max_iter: int = 10
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.transforms:
+            raise SettingsError("give at least one transformation.")
+        check_guide(self.guide)
+        if not -1 <= self.similarity <= 1:
+            raise SettingsError(f"`similarity` must be from -1 to 1, got {self.similarity}.")
+        if self.threshold < 0:
+            raise SettingsError(f"`threshold` must be at least 0, got {self.threshold}.")
+        if self.max_iter < 1:
+            raise SettingsError(f"`max_iter` must be at least 1, got {self.max_iter}.")
+
+    @property
+    def metric(self) -> Metric | None:
+        """The coverage that guides the search, if one does."""
+        return None if self.guide == "none" else self.guide
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A text that was accepted.
+
+    `transforms` are those that changed its seed, in order; `gain` is what it added to the guide's
+    coverage, as a share of all bins, None without a guide.
+    """
+
+    seed: int
+    text: Text
+    transforms: tuple[str, ...]
+    similarity: float
+    gain: float | None = None
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of the attempts.
+
+    `made` counts those that made a text not seen before, `similar` those of them that came close
+    enough to their seed. `drawn` and `changed` count, for each transformation, how often it was
+    drawn and how often it found something to change.
+    """
+
+    attempts: int = 0
+    made: int = 0
+    similar: int = 0
+    drawn: Counter[str] = field(default_factory=Counter)
+    changed: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True, slots=True)
+class Earning:
+    """How a transformation, or several in a row, fared; `mean_gain` is of the accepted texts."""
+
+    transforms: tuple[str, ...]
+    drawn: int | None
+    changed: int | None
+    accepted: int
+    mean_gain: float | None
+
+
+@dataclass(slots=True)
+class Augmented:
+    """The accepted texts of a search, in order, and its account.
+
+    `seeds` is the number of seed texts; `before` and `after` are the guide's coverage by the
+    seeds, and by seeds and accepted texts, None without a guide; `texts_run` says how many texts
+    the subject ran, those that were guessed in vain included.
+    """
+
+    seeds: int
+    accepted: list[Accepted] = field(default_factory=list)
+    tally: Tally = field(default_factory=Tally)
+    before: float | None = None
+    after: float | None = None
+    texts_run: int = 0
+
+    @property
+    def model_calls(self) -> int:
+        """How many texts had to be run, one attempt after the other: the similar ones."""
+        return self.tally.similar
+
+    def by_transform(self, names: Sequence[str]) -> list[Earning]:
+        """Return how each transformation fared, most accepted first."""
+        found = [
+            _earning(
+                (name,),
+                [one for one in self.accepted if name in one.transforms],
+                self.tally.drawn[name],
+                self.tally.changed[name],
+            )
+            for name in names
+        ]
+        return sorted(found, key=lambda earning: -earning.accepted)
+
+    def by_combination(self) -> list[Earning]:
+        """Return how those fared that made accepted texts together, most accepted first."""
+        groups: dict[tuple[str, ...], list[Accepted]] = {}
+        for one in self.accepted:
+            groups.setdefault(one.transforms, []).append(one)
+        found = [_earning(transforms, group) for transforms, group in groups.items()]
+        return sorted(found, key=lambda earning: (-earning.accepted, earning.transforms))
+
+
+def _earning(
+    transforms: tuple[str, ...],
+    accepted: Sequence[Accepted],
+    drawn: int | None = None,
+    changed: int | None = None,
+) -> Earning:
+    gains = [one.gain for one in accepted if one.gain is not None]
+    mean = sum(gains) / len(gains) if gains else None
+    return Earning(transforms, drawn, changed, len(accepted), mean)

@@ -1,0 +1,252 @@
+"""Algorithm 1: grow a set of texts by those that make the model do something new.
+
+For each seed text two transformations are drawn: the first from the queue of those that worked,
+or at random as long as none has, the second at random. What they make of the seed is accepted if
+it raises the coverage over everything seen so far and still means the same; then its
+transformations join the queue and the next seed comes. Otherwise there is another attempt.
+
+The outcome is that of going attempt by attempt. The model, however, runs many texts at once. Nearly
+every text that still means the same adds something, so a plan is made as if all of them did; the
+texts in it are run together, and the plan is followed as long as it comes true. Making the plan,
+the attempts of some coming seeds are guessed in the same manner, so that the encoder, too, sees
+many texts. A wrong guess costs time and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from mncover.augment.attempts import Attempt, Candidate, Drawing, Maker
+from mncover.augment.judge import Judge, Judged
+from mncover.augment.records import Accepted, Augmented, AugmentSettings
+from mncover.augment.resume import SearchState, Unfinished
+from mncover.augment.transforms import Transform
+from mncover.types import Text
+
+# Seeds whose attempts are compared together: more fill the batches better.
+MOST_AHEAD = 256
+# As long as the queue is short each success changes what is drawn next, and guesses go wrong: only
+# a part of what it holds is guessed ahead.
+LEAST_AHEAD, PART_AHEAD = 8, 8
+# Texts that a plan may accept, at the least and at first; at most as many as there is room for.
+# What comes behind a text that added nothing has to be planned anew.
+LEAST_PLANNED, FIRST_PLANNED = 8, 64
+
+
+class Planned(NamedTuple):
+    """An attempt, what it makes, and whether that is thought to be accepted."""
+
+    attempt: Attempt
+    made: Candidate
+    accepted: bool
+
+
+class Search:
+    """One run of the algorithm, attempt by attempt, until all seeds have had their turn."""
+
+    def __init__(
+        self,
+        seeds: Sequence[Text],
+        transforms: Mapping[str, Transform],
+        judge: Judge,
+        settings: AugmentSettings,
+        most_ahead: int = MOST_AHEAD,
+    ) -> None:
+        self.seeds = seeds
+        self.settings = settings
+        self.judge = judge
+        self.most_ahead = most_ahead
+        self.found = Augmented(len(seeds))
+        self.seed = self.tries = 0
+        self.whole = True  # not so while an attempt is being put on record
+        self._queue: list[str] = []
+        self._seen: set[Text] = set(seeds)
+        self._drawing = Drawing(settings.transforms, settings.seed)
+        self._maker = Maker(seeds, transforms, self._drawing)
+        self._judged: dict[tuple[int, Text], Judged] = {}
+        self._plan: deque[Planned] = deque()
+        self._planned = min(judge.room, FIRST_PLANNED)  # how many texts the next plan may accept
+
+    @property
+    def done(self) -> bool:
+        """Whether all seeds have had their turn."""
+        return self.seed == len(self.seeds)
+
+    def start(self) -> None:
+        """Count what the seeds, and the texts accepted before, cover."""
+        self.judge.start(self.seeds)
+        self.found.before = self.judge.coverage
+        self.judge.cover([one.text for one in self.found.accepted])
+
+    def state(self) -> SearchState:
+        """Return what has been decided so far."""
+        found = self.found
+        return SearchState(self.seed, self.tries, found.accepted, found.tally, found.texts_run)
+
+    def restore(self, state: SearchState) -> None:
+        """Go on from a state; before `start`."""
+        self.seed, self.tries = state.seed, state.tries
+        for one in state.accepted:
+            self._accept(one)
+        self.found.tally = state.tally
+        self.judge.texts_run = self.found.texts_run = state.texts_run
+
+    def step(self) -> Accepted | None:
+        """Make the next attempt; return the text if it was accepted."""
+        if not self._plan:
+            self._make_plan()
+        attempt, made, thought = self._plan.popleft()
+        self.whole = False
+        accepted = self._try(attempt, made)
+        if accepted is not None:
+            self._accept(accepted)
+        self.seed, self.tries = self._after(attempt, accepted is not None)
+        self.whole = True
+        if thought != (accepted is not None):
+            self._plan.clear()
+            self._planned = max(LEAST_PLANNED, self._planned // 2)
+        elif not self._plan:
+            self._planned = min(self.judge.room, 2 * self._planned)
+        return accepted
+
+    def _after(self, attempt: Attempt, accepted: bool) -> tuple[int, int]:
+        """Return seed and tries of the attempt that comes next."""
+        if accepted or attempt.tries + 1 == self.settings.max_iter:
+            return attempt.seed + 1, 0
+        return attempt.seed, attempt.tries + 1
+
+    def _accept(self, one: Accepted) -> None:
+        self.found.accepted.append(one)
+        self._seen.add(one.text)
+        if self.settings.metric is not None:  # without a guide nothing has worked
+            self._queue.extend(one.transforms)
+
+    def _try(self, attempt: Attempt, made: Candidate) -> Accepted | None:
+        tally = self.found.tally
+        tally.attempts += 1
+        tally.drawn.update(made.drawn)
+        tally.changed.update(made.worked)
+        if made.text is None or made.text in self._seen:
+            return None
+        judged = self._judged[attempt.seed, made.text]
+        tally.made += 1
+        if not judged.similar:
+            return None
+        tally.similar += 1
+        gain = None
+        if self.settings.metric is not None:
+            gain = self.judge.gain(judged)
+            if gain <= self.settings.threshold:
+                return None
+            self.judge.gain(judged, take=True)
+        return Accepted(attempt.seed, made.text, made.worked, judged.similarity, gain)
+
+    def _make_plan(self) -> None:
+        """Plan the next attempts as if all texts that were not measured added something."""
+        self._forget()
+        future = _Future(self.seed, self.tries, list(self._queue), set(self._seen))
+        promised: list[Judged] = []
+        while future.seed < len(self.seeds) and len(promised) < self._planned:
+            attempt = self._drawing.attempt(future.seed, future.tries, future.queue)
+            made = self._maker.at_once(attempt)
+            thought = None if made is None else self._foresee(attempt, made, future)
+            if made is None or thought is None:
+                self._compare_ahead(future)
+                made = self._maker[attempt]
+                thought = self._foresee(attempt, made, future) or False
+            self._plan.append(Planned(attempt, made, thought))
+            if thought and made.text is not None:
+                promised.append(self._judged[attempt.seed, made.text])
+                future.seen.add(made.text)
+                future.queue += made.worked if self.settings.metric is not None else ()
+            future.seed, future.tries = self._after(attempt, thought)
+        self.judge.measure(promised)
+        self.found.texts_run = self.judge.texts_run
+
+    def _foresee(self, attempt: Attempt, made: Candidate, future: _Future) -> bool | None:
+        """Tell whether a candidate is thought to be accepted, or None before it was compared."""
+        if made.text is None or made.text in future.seen:
+            return False
+        judged = self._judged.get((attempt.seed, made.text))
+        if judged is None:
+            return None
+        # A gain never grows: one that was too small stays so, one that was not may become so.
+        return judged.similar and (judged.gain is None or judged.gain > self.settings.threshold)
+
+    def _compare_ahead(self, future: _Future) -> None:
+        """Compare what the coming seeds will try next with them."""
+        likely = self._likely(future)
+        self._maker.make(likely)
+        new: dict[tuple[int, Text], None] = {}
+        for attempt in likely:
+            made = self._maker[attempt]
+            if made.text is not None and self._foresee(attempt, made, future) is None:
+                new.setdefault((attempt.seed, made.text))
+        judged = self.judge.compare([seed for seed, _ in new], [text for _, text in new])
+        self._judged.update(zip(new, judged, strict=True))
+
+    def _likely(self, future: _Future) -> list[Attempt]:
+        """Return the next attempt of each coming seed whose outcome nobody can foresee yet.
+
+        A seed that has failed before may go on failing: as many attempts more are taken along.
+        """
+        ahead = self.most_ahead
+        if self.settings.metric is not None:
+            ahead = min(ahead, max(LEAST_AHEAD, len(future.queue) // PART_AHEAD))
+        found: list[Attempt] = []
+        seed, tries = future.seed, future.tries
+        while seed < min(future.seed + ahead, len(self.seeds)):
+            attempt = self._drawing.attempt(seed, tries, future.queue)
+            made = self._maker.at_once(attempt)
+            thought = None if made is None else self._foresee(attempt, made, future)
+            if thought is None:
+                more = range(tries + 1, min(2 * tries + 1, self.settings.max_iter))
+                found += [attempt, *(self._drawing.attempt(seed, n, future.queue) for n in more)]
+            seed, tries = self._after(attempt, thought is not False)
+        return found
+
+    def _forget(self) -> None:
+        """Drop what belongs to seeds whose turn is over: codes are large."""
+        self._maker.forget_before(self.seed)
+        self._judged = {key: one for key, one in self._judged.items() if key[0] >= self.seed}
+
+
+@dataclass(slots=True)
+class _Future:
+    """Where a plan stands: what the search would know if all came true so far."""
+
+    seed: int
+    tries: int
+    queue: list[str]
+    seen: set[Text]
+
+
+def search(
+    run: Search,
+    advance: Callable[[int], None] = lambda n: None,
+    unfinished: Unfinished | None = None,
+    model_calls: int | None = None,
+) -> Augmented:
+    """Run a search to its end, or until it has needed `model_calls` texts to be run.
+
+    `advance` is told how many seeds have had their turn. With `unfinished`, the state is written
+    to that file from time to time, and when the search is interrupted.
+    """
+    advance(run.seed)
+    run.start()
+    try:
+        while not run.done and (model_calls is None or run.found.model_calls < model_calls):
+            before = run.seed
+            run.step()
+            advance(run.seed - before)
+            if unfinished is not None and unfinished.is_time():
+                unfinished.save(run.state())
+    except KeyboardInterrupt:
+        if unfinished is not None and run.whole:
+            unfinished.save(run.state())
+        raise
+    run.found.after = run.judge.coverage
+    return run.found

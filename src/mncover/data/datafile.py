@@ -1,0 +1,267 @@
+"""The `.mncover` data file: a zip of packed maps, table columns and a JSON header.
+
+docs/format.md describes every member. Files are replaced in one step, and whatever is read may
+come from a stranger: nothing in it is executed, sizes are checked before anything is unpacked,
+and damage is reported in one line.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mncover.criteria import COVER, MNCOVER, Metric
+from mncover.data.files import replacing
+from mncover.data.layout import Layout
+from mncover.data.store import CoverageData, Identity, MaskSummary, Run
+from mncover.data.table import COLUMNS, NEW_BINS, UNKNOWN, Table
+from mncover.errors import DataFileError, MnCoverError
+from mncover.suites.model import Outline
+from mncover.types import Settings, Text, __version__, is_text
+
+# 1: the first. 2: masks, a map of mnCover for each context, and what each text adds to it;
+# suites of tests, and the case of each text.
+FORMAT_VERSION = 2
+
+DEFAULT_NAME = "run.mncover"
+PARTIAL_SUFFIX = ".partial"
+HEADER, TEXTS, PROBABILITIES = "header.json", "texts.json", "probabilities.npy"
+SUITES = "suites.json"
+MAX_MEMBER_BYTES = 2**31  # more than any suite needs, less than what would fill a machine
+
+
+def write(data: CoverageData, path: Path) -> None:
+    """Write a data file; what was at `path` stays until the new file is complete."""
+    try:
+        with replacing(path) as temporary, zipfile.ZipFile(temporary, "w") as archive:
+            sums: dict[str, str] = {}
+            for name, content, method in _members(data):
+                _add(archive, name, content, method)
+                sums[name] = hashlib.sha256(content).hexdigest()
+            header = json.dumps(_header(data, sums), indent=1)
+            _add(archive, HEADER, header.encode(), zipfile.ZIP_DEFLATED)
+    except OSError as error:
+        raise DataFileError(f"{path}: cannot be written ({error.strerror or error}).") from error
+
+
+def _members(data: CoverageData) -> Any:
+    for number, context in enumerate(data.contexts):
+        for metric in data.metrics:
+            yield _map_name(number, metric), data.packed(context, metric), zipfile.ZIP_STORED
+    for name in COLUMNS:
+        yield f"table/{name}.npy", _npy(data.table[name]), zipfile.ZIP_DEFLATED
+    yield PROBABILITIES, _npy(data.table.probabilities), zipfile.ZIP_DEFLATED
+    if data.outlines:
+        suites = {run: outline.to_json() for run, outline in data.outlines.items()}
+        yield SUITES, json.dumps(suites).encode("ascii"), zipfile.ZIP_DEFLATED
+    # Escaped to ASCII: JSON then carries even lone surrogates, which UTF-8 cannot.
+    yield TEXTS, json.dumps(data.table.texts).encode("ascii"), zipfile.ZIP_DEFLATED
+
+
+def _map_name(number: int, metric: Metric) -> str:
+    return f"maps/{number:05d}.bits" if metric == COVER else f"maps/{number:05d}.masked.bits"
+
+
+def _npy(array: NDArray[Any]) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=False)
+    return buffer.getvalue()
+
+
+def _add(archive: zipfile.ZipFile, name: str, content: bytes, method: int) -> None:
+    info = zipfile.ZipInfo(name)  # its date is fixed, so that equal data makes equal files
+    info.compress_type = method
+    archive.writestr(info, content)
+
+
+def _header(data: CoverageData, sums: dict[str, str]) -> dict[str, Any]:
+    identity = data.identity
+    return {
+        "format": "mncover",
+        "version": FORMAT_VERSION,
+        "written_by": f"mncover {__version__}",
+        "model": identity.model,
+        "model_fingerprint": identity.model_fingerprint,
+        "tokenizer_fingerprint": identity.tokenizer_fingerprint,
+        "ranges_fingerprint": identity.ranges_fingerprint,
+        "settings": identity.settings.to_json(),
+        "layout": identity.layout.to_json(),
+        "labels": list(identity.labels),
+        "calibration_texts": identity.calibration_texts,
+        "reachable": [list(groups) for groups in identity.reachable],
+        "masks": None if identity.masks is None else identity.masks.to_json(),
+        "runs": [[r.id, r.created, r.suite, r.suite_fingerprint, r.texts] for r in data.runs],
+        "contexts": data.contexts,
+        "texts": len(data.table),
+        "checksums": sums,
+    }
+
+
+def read(path: Path) -> CoverageData:
+    """Read a data file; refuse one that is missing, damaged, foreign or too new."""
+    with _reading(path) as archive:
+        return _read(archive)
+
+
+def read_header(path: Path) -> dict[str, Any]:
+    """Read only the header of a data file, for `mncover debug`."""
+    with _reading(path) as archive:
+        return _read_header(archive)
+
+
+# What zipfile, zlib, json and numpy raise on bytes that are not what they should be.
+_DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    ValueError,
+    TypeError,
+    EOFError,
+    MemoryError,
+    OSError,
+    RuntimeError,
+    MnCoverError,
+)
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[zipfile.ZipFile]:
+    """Open a data file, and turn whatever its bytes bring about into one clear line."""
+    with _opened(path) as archive:
+        try:
+            yield archive
+        except DataFileError as error:
+            raise DataFileError(f"{path}: {error}.") from error
+        except _DAMAGE as error:
+            raise DataFileError(f"{path}: the file is damaged ({error}).") from error
+
+
+def _opened(path: Path) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(path)
+    except FileNotFoundError as error:
+        raise DataFileError(
+            f"{path}: no such data file. `mncover run` writes one; "
+            f"without a name, reports read {DEFAULT_NAME}."
+        ) from error
+    except zipfile.BadZipFile as error:
+        raise DataFileError(
+            f"{path}: not an mncover data file, or one that was cut short."
+        ) from error
+    except OSError as error:
+        raise DataFileError(f"{path}: cannot be read ({error.strerror or error}).") from error
+
+
+def _read(archive: zipfile.ZipFile) -> CoverageData:
+    header = _read_header(archive)
+    sums = header["checksums"]
+    data = CoverageData(_identity(header))
+    data.runs = [Run(*values) for values in header["runs"]]
+    for number, context in enumerate(header["contexts"]):
+        for metric in data.metrics:
+            data.put_packed(context, _member(archive, _map_name(number, metric), sums), metric)
+    if SUITES in sums:
+        suites = json.loads(_member(archive, SUITES, sums))
+        data.outlines = {str(run): Outline.from_json(value) for run, value in suites.items()}
+    probabilities = _array(_member(archive, PROBABILITIES, sums), "<f4")
+    texts = _texts(_member(archive, TEXTS, sums))
+    columns = {name: _column(archive, name, header, len(texts)) for name in COLUMNS}
+    data.table = Table(columns, probabilities, texts)
+    if probabilities.ndim != 2 or probabilities.shape[1] != len(data.identity.labels):
+        raise DataFileError("its probabilities do not fit its labels")
+    data.table.check(len(data.runs), len(data.contexts))
+    _check_cases(data)
+    return data
+
+
+def _check_cases(data: CoverageData) -> None:
+    """Refuse rows of a suite of tests whose case the suite does not have."""
+    for number, run in enumerate(data.runs):
+        cases = data.table["case"][data.table["run"] == number]
+        outline = data.outlines.get(run.id)
+        if outline is None or not len(cases):
+            continue
+        if cases.min() < 0 or cases.max() >= len(outline.sizes):
+            raise DataFileError("the cases in its table do not fit its suite")
+
+
+def _read_header(archive: zipfile.ZipFile) -> dict[str, Any]:
+    if HEADER not in archive.namelist():
+        raise DataFileError("not an mncover data file")
+    header = json.loads(_content(archive, HEADER))
+    if not isinstance(header, dict) or header.get("format") != "mncover":
+        raise DataFileError("not an mncover data file")
+    version = header.get("version")
+    if not isinstance(version, int) or version > FORMAT_VERSION:
+        raise DataFileError(
+            f"written by a newer mncover (format {version}, this one reads up to "
+            f"{FORMAT_VERSION}); upgrade with: pip install -U mncover"
+        )
+    return header
+
+
+def _content(archive: zipfile.ZipFile, name: str) -> bytes:
+    if archive.getinfo(name).file_size > MAX_MEMBER_BYTES:
+        raise DataFileError(f"its member {name} is too large")
+    return archive.read(name)
+
+
+def _member(archive: zipfile.ZipFile, name: str, sums: dict[str, str]) -> bytes:
+    content = _content(archive, name)
+    if hashlib.sha256(content).hexdigest() != sums.get(name):
+        raise DataFileError(f"the file is damaged (checksum of {name})")
+    return content
+
+
+def _column(archive: zipfile.ZipFile, name: str, header: dict[str, Any], n: int) -> NDArray[Any]:
+    """Return a column of the table; one that came later than the file's version is unknown."""
+    if header["version"] == 1 and name in (NEW_BINS[MNCOVER, 0], NEW_BINS[MNCOVER, 1], "case"):
+        return np.full(n, UNKNOWN, dtype=COLUMNS[name])
+    return _array(_member(archive, f"table/{name}.npy", header["checksums"]), COLUMNS[name])
+
+
+def _array(content: bytes, kind: str) -> NDArray[Any]:
+    array: NDArray[Any] = np.load(io.BytesIO(content), allow_pickle=False)
+    if array.dtype != np.dtype(kind):
+        raise DataFileError(f"a column of its table has the type {array.dtype}, not {kind}")
+    return array
+
+
+def _texts(content: bytes) -> tuple[Text, ...]:
+    rows = json.loads(content)
+    texts = tuple(tuple(row) if isinstance(row, list) else row for row in rows)
+    if not all(is_text(text) for text in texts):
+        raise DataFileError("its list of texts holds something else")
+    return texts
+
+
+def _identity(header: dict[str, Any]) -> Identity:
+    settings = Settings.from_json(header["settings"])
+    layout = Layout.from_json(header["layout"])
+    reachable = tuple(tuple(int(n) for n in groups) for groups in header["reachable"])
+    if [len(groups) for groups in reachable] != [site.groups for site in layout.sites]:
+        raise DataFileError("its counts of reachable bins do not fit its sites")
+    return Identity(
+        model=str(header["model"]),
+        model_fingerprint=str(header["model_fingerprint"]),
+        tokenizer_fingerprint=str(header["tokenizer_fingerprint"]),
+        ranges_fingerprint=str(header["ranges_fingerprint"]),
+        settings=settings,
+        layout=layout,
+        labels=tuple(str(label) for label in header["labels"]),
+        calibration_texts=int(header["calibration_texts"]),
+        reachable=reachable,
+        masks=MaskSummary.from_json(header["masks"]) if header.get("masks") else None,
+    )

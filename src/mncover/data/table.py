@@ -1,0 +1,119 @@
+"""One row per text that was run: what is known of it besides its hits.
+
+Rows are only ever added. A row is named by its run and its number in that run, so that the
+same row met in two files is one row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mncover.criteria import COVER, MNCOVER, Metric
+from mncover.errors import DataFileError
+from mncover.types import Text
+
+UNKNOWN = -1
+
+# Column -> type. `case` numbers the cases of a suite of tests, or is UNKNOWN. Those that begin
+# with `new` count the bins that the text added in the order of its run, to Cover and to mnCover,
+# or are UNKNOWN if the order was not kept or masks not given.
+COLUMNS: dict[str, str] = {
+    "run": "<i4",
+    "number": "<i8",
+    "context": "<i4",
+    "index": "<i8",
+    "case": "<i8",
+    "length": "<i4",
+    "truncated": "|b1",
+    "label": "<i4",
+    "prediction": "<i4",
+    "new_hidden": "<i8",
+    "new_attention": "<i8",
+    "new_masked_hidden": "<i8",
+    "new_masked_attention": "<i8",
+}
+
+# Where the new bins of a metric stand; 0 is for hidden neurons, 1 for attention.
+NEW_BINS: dict[tuple[Metric, int], str] = {
+    (COVER, 0): "new_hidden",
+    (COVER, 1): "new_attention",
+    (MNCOVER, 0): "new_masked_hidden",
+    (MNCOVER, 1): "new_masked_attention",
+}
+
+
+@dataclass(frozen=True)
+class Table:
+    """The columns, each with one value per text, the class probabilities, and the texts."""
+
+    columns: dict[str, NDArray[Any]]
+    probabilities: NDArray[np.float32]
+    texts: tuple[Text, ...]
+
+    @classmethod
+    def empty(cls, n_labels: int) -> Table:
+        """Return a table without rows."""
+        columns = {name: np.empty(0, dtype=kind) for name, kind in COLUMNS.items()}
+        return cls(columns, np.empty((0, n_labels), dtype=np.float32), ())
+
+    @classmethod
+    def make(
+        cls, texts: Sequence[Text], probabilities: NDArray[np.float32], **columns: Any
+    ) -> Table:
+        """Return a table of the given columns; a single value stands for every row."""
+        n = len(texts)
+        full = {
+            name: np.array(np.broadcast_to(np.asarray(columns[name]), n), dtype=kind)
+            for name, kind in COLUMNS.items()
+        }
+        return cls(full, probabilities.astype("<f4"), tuple(texts))
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def __getitem__(self, column: str) -> NDArray[Any]:
+        return self.columns[column]
+
+    def take(self, rows: NDArray[np.int64]) -> Table:
+        """Return the given rows, in the given order."""
+        columns = {name: values[rows] for name, values in self.columns.items()}
+        texts = tuple(self.texts[row] for row in rows)
+        return Table(columns, self.probabilities[rows], texts)
+
+    def append(self, other: Table) -> Table:
+        """Return the rows of both, one after the other."""
+        columns = {n: np.concatenate([v, other.columns[n]]) for n, v in self.columns.items()}
+        probabilities = np.concatenate([self.probabilities, other.probabilities])
+        return Table(columns, probabilities, self.texts + other.texts)
+
+    def renumbered(self, **numbers: NDArray[Any]) -> Table:
+        """Return the table with the values of a column, such as `run`, looked up in an array."""
+        columns = dict(self.columns)
+        for name, lookup in numbers.items():
+            columns[name] = lookup[columns[name]].astype(COLUMNS[name])
+        return Table(columns, self.probabilities, self.texts)
+
+    def in_order(self) -> Table:
+        """Return the rows by run and number, each row once."""
+        keys = np.stack([self["run"].astype(np.int64), self["number"]], axis=1)
+        _, first = np.unique(keys, axis=0, return_index=True)
+        return self.take(first)
+
+    def check(self, n_runs: int, n_contexts: int) -> None:
+        """Refuse a table whose columns do not fit together; it may come from a stranger."""
+        n, n_labels = len(self), self.probabilities.shape[-1]
+        if any(values.shape != (n,) for values in self.columns.values()):
+            raise DataFileError("the columns of its table differ in length")
+        if self.probabilities.shape != (n, n_labels):
+            raise DataFileError("the probabilities in its table have the wrong shape")
+        limits = {"run": (0, n_runs), "context": (0, n_contexts)}
+        limits |= {name: (UNKNOWN, max(n_labels, 0)) for name in ("label", "prediction")}
+        for name, (low, end) in limits.items():
+            values = self[name]
+            if n and (values.min() < low or values.max() >= end):
+                raise DataFileError(f"the column '{name}' of its table points outside")

@@ -1,0 +1,3 @@
+"""All that runs a model: subject, batches, taps, kernels, ranges, recorder."""
+
+from __future__ import annotations

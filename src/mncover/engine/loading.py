@@ -1,0 +1,165 @@
+"""Load a model and its tokenizer from a folder or the hub, never executing what they bring.
+
+Digests that tell one model or tokenizer from another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from mncover.engine.subject import Subject
+from mncover.errors import ModelError
+
+DTYPES = ("auto", "float32", "float16", "bfloat16")
+
+
+def load_subject(
+    model: Any, tokenizer: Any = None, device: str | None = None, dtype: str = "auto"
+) -> Subject:
+    """Return a subject from Hugging Face objects, or from a folder or hub name.
+
+    Weights are read from safetensors only, and remote code is never run. `tokenizer` defaults
+    to the one that lies beside the model.
+    """
+    if not isinstance(model, str | Path):
+        if tokenizer is None:
+            raise ModelError("give the tokenizer too: a loaded model does not bring its own.")
+        return Subject(model, _tokenizer(tokenizer))
+    name = str(model)
+    loaded = _model(name, dtype)
+    if device is not None:
+        loaded = _moved(loaded, device)
+    return Subject(loaded, _tokenizer(name if tokenizer is None else tokenizer), name)
+
+
+def class_names(name: str) -> list[str]:
+    """Return the names of the classes of a classifier in a folder or on the hub, in their order.
+
+    Only its configuration is read.
+    """
+    import transformers
+
+    _check_folder(name)
+    try:
+        config = transformers.AutoConfig.from_pretrained(name, trust_remote_code=False)
+    except (OSError, ValueError, KeyError) as error:
+        raise ModelError(f"{name}: cannot be loaded ({_first_line(error)}).") from error
+    return [str(config.id2label[i]) for i in sorted(config.id2label)]
+
+
+def _model(name: str, dtype: str) -> Any:
+    import transformers
+
+    _check_folder(name)
+    if dtype not in DTYPES:
+        raise ModelError(f"`dtype` must be one of {', '.join(DTYPES)}, got {dtype!r}.")
+    safe = {"trust_remote_code": False}
+    with quiet_loading():
+        try:
+            config = transformers.AutoConfig.from_pretrained(name, **safe)
+            loader = _model_class(config)
+            return loader.from_pretrained(
+                name, config=config, dtype=dtype, attn_implementation="eager", use_safetensors=True
+            ).eval()
+        except (OSError, ValueError, RuntimeError, KeyError, ImportError) as error:
+            raise ModelError(f"{name}: cannot be loaded ({_first_line(error)}).") from error
+
+
+def _model_class(config: Any) -> Any:
+    """Return the class the checkpoint was saved from, so that no head is made up or dropped."""
+    import transformers
+
+    for architecture in config.architectures or []:
+        found = getattr(transformers, architecture, None)
+        if found is not None:
+            return found
+    return transformers.AutoModel
+
+
+def _check_folder(name: str) -> None:
+    """Tell a mistyped folder from a name on the hub, which has at most one slash."""
+    looks_local = name.startswith((".", "/", "~")) or name.count("/") > 1 or "\\" in name
+    if looks_local and not Path(name).is_dir():
+        raise ModelError(f"{name}: no such folder.")
+    if Path(name).is_dir() and not (Path(name) / "config.json").is_file():
+        raise ModelError(f"{name}: the folder has no config.json, so it is no Hugging Face model.")
+
+
+def _tokenizer(tokenizer: Any) -> Any:
+    if not isinstance(tokenizer, str | Path):
+        return tokenizer
+    import transformers
+
+    try:
+        return transformers.AutoTokenizer.from_pretrained(str(tokenizer), trust_remote_code=False)
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        raise ModelError(
+            f"{tokenizer}: no tokenizer can be loaded from there ({_first_line(error)})."
+        ) from error
+
+
+def _moved(model: Any, device: str) -> Any:
+    try:
+        return model.to(torch.device(device))
+    except (RuntimeError, AssertionError) as error:
+        raise ModelError(f"device {device!r} cannot be used ({_first_line(error)}).") from error
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return (lines[0] if lines else type(error).__name__).rstrip(".")
+
+
+@contextmanager
+def quiet_loading() -> Iterator[None]:
+    """Hide transformers' own progress bars while weights are loaded or saved."""
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
+
+
+# What says where a model came from or how it is held, but not what it computes.
+VOLATILE = ("_name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures")
+
+
+def fingerprint_model(model: Any) -> str:
+    """Return a digest of a model: its class, its configuration, and all bytes of its weights."""
+    config = {k: v for k, v in model.config.to_dict().items() if k not in VOLATILE}
+    about = json.dumps([type(model).__name__, config], sort_keys=True, default=str)
+    digest = hashlib.sha256(about.encode())
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        flat = tensor.detach().contiguous().cpu().flatten()
+        if flat.numel():
+            digest.update(memoryview(flat.view(torch.uint8).numpy()))
+    return digest.hexdigest()
+
+
+def fingerprint_tokenizer(tokenizer: Any) -> str:
+    """Return a digest of everything that decides which tokens a text becomes.
+
+    A call with truncation or padding leaves its mark on a fast tokenizer; those marks are left
+    out, so that the digest does not depend on what was tokenised before.
+    """
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is not None:
+        state = json.loads(backend.to_str())
+        state = {k: v for k, v in state.items() if k not in ("truncation", "padding")}
+    else:
+        state = {"class": type(tokenizer).__name__, "vocabulary": tokenizer.get_vocab()}
+    special = {k: str(v) for k, v in sorted(tokenizer.special_tokens_map.items())}
+    text = json.dumps([state, special], sort_keys=True)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,326 @@
+"""Which modules of a model yield its sites, by transformers' own declaration.
+
+Each model class may declare `_can_record_outputs`: for `hidden_states` and `attentions` the
+classes (or names) of the modules that produce them and the place in their output. This file
+reads the declaration; `taps.py` checks it against the model and uses it.
+
+Read the sites of any Hugging Face model while it runs.
+
+transformers declares on each model which modules produce `hidden_states` and `attentions`
+(`_can_record_outputs`). A hook on those modules hands every tensor over at once, so that no
+more than one layer's values exist at a time. Before a model is measured, a short text is run
+both ways, and the hooks are used only if they see exactly what `output_hidden_states` and
+`output_attentions` return. Otherwise, and for models that declare nothing, those outputs
+themselves are read, which costs the memory of all layers of a batch but is always right.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from mncover.data.layout import Kind, Layout, Site
+from mncover.engine.subject import Subject
+from mncover.errors import ModelError
+
+
+@dataclass(frozen=True, slots=True)
+class Tap:
+    """A module that yields a site each time it is called, and where in its output that is."""
+
+    module: nn.Module
+    kind: Kind
+    index: int
+
+
+def declared_taps(traced: Any) -> tuple[tuple[Tap, ...], nn.Module | None]:
+    """Collect the modules that transformers declares, and the model that owns the layers."""
+    taps: list[Tap] = []
+    owner: nn.Module | None = None
+    for model, name, module in _owned_modules(traced, traced, ""):
+        for kind, spec in _specs(model):
+            if _matches(spec, name, module):
+                taps.append(Tap(module, kind, getattr(spec, "index", 0)))
+                owner = model if kind == "hidden" else owner
+    return tuple(taps), owner
+
+
+def _owned_modules(
+    owner: nn.Module, module: nn.Module, name: str
+) -> Iterator[tuple[nn.Module, str, nn.Module]]:
+    """Yield every module with the innermost model around it: each model declares its own."""
+    for child_name, child in module.named_children():
+        inner = child if hasattr(child, "_can_record_outputs") else owner
+        yield from _owned_modules(inner, child, f"{name}.{child_name}")
+    yield owner, name, module
+
+
+@dataclass(frozen=True, slots=True)
+class _Spec:
+    """What a bare class or name in a declaration means."""
+
+    target_class: type[nn.Module] | None
+    class_name: str | None
+    index: int
+    layer_name: str | None = None
+
+
+def _specs(model: Any) -> Iterator[tuple[Kind, Any]]:
+    declared = getattr(model, "_can_record_outputs", None) or {}
+    kinds: dict[str, Kind] = {"hidden_states": "hidden", "attentions": "attention"}
+    for key, kind in kinds.items():
+        specs = declared.get(key, [])
+        for spec in specs if isinstance(specs, list) else [specs]:
+            if hasattr(spec, "target_class"):
+                yield kind, spec
+            else:
+                index = 0 if kind == "hidden" else 1
+                named = isinstance(spec, str)
+                yield kind, _Spec(None if named else spec, spec if named else None, index)
+
+
+def _matches(spec: Any, name: str, module: nn.Module) -> bool:
+    by_class = spec.target_class is not None and isinstance(module, spec.target_class)
+    by_name = spec.class_name is not None and name.endswith(spec.class_name)
+    if not (by_class or by_name):
+        return False
+    return spec.layer_name is None or f".{spec.layer_name.strip('.')}." in f"{name}."
+
+
+Key = tuple[Kind, int]
+Read = Callable[[Kind, int, Tensor], None]
+Forward = Callable[[dict[str, Tensor], Read], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Taps:
+    """How the sites of a subject are read; made by `find_taps`.
+
+    `final` is the module whose `last_hidden_state` stands for the last layer's output, where
+    a model puts a last norm behind its layers. `modules` is empty if outputs are read instead.
+    """
+
+    subject: Subject
+    n_hidden: int
+    n_attention: int
+    width: tuple[int, ...]
+    heads: tuple[int, ...]
+    causal: bool
+    modules: tuple[Tap, ...] = ()
+    final: nn.Module | None = None
+
+    @property
+    def way(self) -> Literal["hooks", "outputs"]:
+        """How the sites are read."""
+        return "hooks" if self.modules else "outputs"
+
+    def layout(self, max_length: int) -> Layout:
+        """Return the sites for texts of at most `max_length` tokens."""
+        rows = max_length
+        hidden = [Site("hidden", i, 1, rows, e) for i, e in enumerate(self.width)]
+        attention = [Site("attention", i + 1, h, rows, rows) for i, h in enumerate(self.heads)]
+        return Layout((*hidden, *attention), self.causal)
+
+    @contextmanager
+    def open(self, attention: str = "eager") -> Iterator[Forward]:
+        """Yield a function that runs one batch and calls `read` for every site of it.
+
+        It may be called by several threads at a time. The model is switched to eager attention
+        and evaluation mode inside the block. All hooks are gone when it ends, however it ends.
+        """
+        with self.subject.measuring(attention):
+            if not self.modules:
+                with _hooks_restored(self.subject.model):
+                    yield self._read_outputs
+                return
+            with ExitStack() as hooks:
+                counter = _Counter(last_hidden=self.n_hidden - 1 if self.final else None)
+                for tap in self.modules:
+                    handle = tap.module.register_forward_hook(counter.hook(tap))
+                    hooks.callback(handle.remove)
+                if self.final is not None:
+                    handle = self.final.register_forward_hook(counter.final_hook)
+                    hooks.callback(handle.remove)
+                yield partial(self._run_hooked, counter)
+
+    @torch.inference_mode()
+    def _run_hooked(self, counter: _Counter, inputs: dict[str, Tensor], read: Read) -> Any:
+        counter.begin(read)
+        output = self.subject.call(self.subject.runner, inputs)
+        self._check_count(counter.hidden, counter.attention)
+        return output
+
+    @torch.inference_mode()
+    def _read_outputs(self, inputs: dict[str, Tensor], read: Read) -> Any:
+        subject = self.subject
+        output = subject.call(
+            subject.runner, inputs, output_hidden_states=True, output_attentions=True
+        )
+        hidden, attention = _states_of(output)
+        self._check_count(len(hidden), len(attention))
+        for layer, values in enumerate(hidden):
+            read("hidden", layer, values)
+        for layer, values in enumerate(attention, start=1):
+            read("attention", layer, values)
+        return output
+
+    def _check_count(self, hidden: int, attention: int) -> None:
+        if (hidden, attention) != (self.n_hidden, self.n_attention):
+            raise ModelError(
+                f"{type(self.subject.model).__name__} yielded {hidden} hidden states and "
+                f"{attention} attentions, expected {self.n_hidden} and {self.n_attention}."
+            )
+
+
+class _Counter(threading.local):
+    """Turns the calls of hooks, which come in the order of the layers, into numbered sites.
+
+    Every thread counts for itself.
+    """
+
+    read: Read
+
+    def __init__(self, last_hidden: int | None) -> None:
+        self.last_hidden = last_hidden
+        self.hidden = self.attention = 0
+
+    def begin(self, read: Read) -> None:
+        self.read = read
+        self.hidden = self.attention = 0
+
+    def hook(self, tap: Tap) -> Callable[..., None]:
+        def on_hidden(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+            if self.hidden == 0:  # what enters the first layer
+                self._hand_over("hidden", args[0])
+            if self.hidden != self.last_hidden:
+                self._hand_over("hidden", _part(output, tap.index))
+
+        def on_attention(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+            values = _part(output, tap.index)
+            if values is not None:
+                self._hand_over("attention", values)
+
+        return on_hidden if tap.kind == "hidden" else on_attention
+
+    def final_hook(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+        self._hand_over("hidden", output.last_hidden_state)
+
+    def _hand_over(self, kind: Kind, values: Tensor) -> None:
+        if kind == "hidden":
+            self.hidden += 1
+            self.read(kind, self.hidden - 1, values)
+        else:
+            self.attention += 1
+            self.read(kind, self.attention, values)
+
+
+def find_taps(subject: Subject) -> Taps:
+    """Learn where a subject's sites are, by running a short text through it."""
+    with subject.measuring(), torch.inference_mode(), _hooks_restored(subject.model):
+        inputs = subject.probe_inputs()
+        output = subject.call(
+            subject.runner, inputs, output_hidden_states=True, output_attentions=True
+        )
+    hidden, attention = _states_of(output)
+    _check_states(subject, inputs["input_ids"].shape[1], hidden, attention)
+    plain = Taps(
+        subject,
+        n_hidden=len(hidden),
+        n_attention=len(attention),
+        width=tuple(h.shape[2] for h in hidden),
+        heads=tuple(a.shape[1] for a in attention),
+        causal=all(bool((a.triu(1) == 0).all()) for a in attention),
+    )
+    for candidate in _hooked_candidates(plain):
+        if _sees(candidate, inputs, hidden, attention):
+            return candidate
+    return plain
+
+
+def _hooked_candidates(plain: Taps) -> Iterator[Taps]:
+    """Yield the ways in which hooks might see the sites: without and with a last norm."""
+    modules, owner = declared_taps(plain.subject.traced)
+    if modules:
+        yield _with_hooks(plain, modules, None)
+        yield _with_hooks(plain, modules, owner)
+
+
+def _with_hooks(plain: Taps, modules: tuple[Tap, ...], final: nn.Module | None) -> Taps:
+    return Taps(
+        plain.subject,
+        plain.n_hidden,
+        plain.n_attention,
+        plain.width,
+        plain.heads,
+        plain.causal,
+        modules,
+        final,
+    )
+
+
+def _sees(taps: Taps, inputs: dict[str, Tensor], hidden: Any, attention: Any) -> bool:
+    """Return whether hooks see bit for bit what the model itself returns."""
+    seen: dict[Key, Tensor] = {}
+    try:
+        with taps.open() as run:
+            run(inputs, lambda kind, layer, values: seen.update({(kind, layer): values}))
+    except (ModelError, IndexError, AttributeError, TypeError):
+        return False
+    expected: dict[Key, Tensor] = {("hidden", i): h for i, h in enumerate(hidden)}
+    expected.update({("attention", i + 1): a for i, a in enumerate(attention)})
+    return seen.keys() == expected.keys() and all(
+        isinstance(seen[key], Tensor) and torch.equal(seen[key], expected[key]) for key in seen
+    )
+
+
+def _part(output: Any, index: int) -> Any:
+    return output[index] if isinstance(output, tuple) else output
+
+
+def _states_of(output: Any) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+    """Return the hidden states and attentions in a model's output, an encoder's if it has one."""
+    found = []
+    for name in ("hidden_states", "attentions"):
+        states = getattr(output, f"encoder_{name}", None) or getattr(output, name, None) or ()
+        found.append(tuple(state for state in states if state is not None))
+    return found[0], found[1]
+
+
+def _check_states(subject: Subject, length: int, hidden: Any, attention: Any) -> None:
+    """Refuse a model whose sites are not what coverage is defined on."""
+    name = type(subject.model).__name__
+    if len(hidden) < 2 or not attention:
+        raise ModelError(
+            f"{name} cannot be measured: it gives {len(hidden)} hidden states and "
+            f"{len(attention)} attentions, even with eager attention."
+        )
+    if any(h.dim() != 3 or h.shape[1] != length for h in hidden):
+        raise ModelError(
+            f"{name} cannot be measured: its hidden states are not [texts, tokens, dimensions]."
+        )
+    if any(a.dim() != 4 or a.shape[2:] != (length, length) for a in attention):
+        raise ModelError(
+            f"{name} cannot be measured: its attentions are not [texts, heads, tokens, tokens]."
+        )
+
+
+@contextmanager
+def _hooks_restored(model: nn.Module) -> Iterator[None]:
+    """Remove the hooks that transformers leaves on a model when asked for its inner outputs."""
+    mark = "_output_capturing_hooks_installed"
+    before = [(m, set(m._forward_hooks), mark in m.__dict__) for m in model.modules()]
+    try:
+        yield
+    finally:
+        for module, hooks, marked in before:
+            for key in set(module._forward_hooks) - hooks:
+                del module._forward_hooks[key]
+            if not marked:
+                module.__dict__.pop(mark, None)

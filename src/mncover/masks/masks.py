@@ -1,0 +1,325 @@
+"""Which words and which pairs of words count: two masks over a tokenizer's vocabulary.
+
+A mask is a score cut at a threshold. Pairs are kept sparsely (see `pairs.py`). Masks are learnt
+(`learning.py`), or made from a list of words or from anybody's scores. They are saved as
+safetensors together with the tokenizer's fingerprint. No torch here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from mncover.data.files import replacing
+from mncover.data.store import MaskSummary, Scored
+from mncover.errors import MaskError
+from mncover.masks.settings import LearningSettings, Normalisation
+from mncover.masks.vocabulary import Keys
+
+# What becomes of words and pairs that training did not see. Either they count, or they do not, or
+# words go by their scores, and a pair counts if both of its words do.
+Unseen = Literal["keep", "drop", "words"]
+FORMAT_VERSION = 1
+FIDELITY = "held-out fidelity"  # the name among the facts
+
+
+@dataclass(frozen=True, eq=False)
+class Masks:
+    """Scores of words and pairs, and the thresholds above which they count.
+
+    `words` names the tokens. A score is from 0 to 1; a word or pair counts if its score is at
+    least the threshold. Special tokens always count. `counts` say how often training saw a word
+    or pair. `message` and `normalisation` belong to the layer that learnt the masks: with them
+    its fidelity can be measured again. `facts` say how the masks came about.
+    """
+
+    tokenizer_fingerprint: str
+    words: tuple[str, ...]
+    special: NDArray[np.int64]
+    word_scores: NDArray[np.float32]
+    word_counts: NDArray[np.int64]
+    pair_keys: Keys
+    pair_scores: NDArray[np.float32]
+    pair_counts: NDArray[np.int64]
+    unseen: Unseen = "keep"
+    word_threshold: float = 0.5
+    pair_threshold: float = 0.5
+    message: NDArray[np.float32] | None = None
+    normalisation: Normalisation = "mean"
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.unseen not in get_args(Unseen):
+            known = ", ".join(get_args(Unseen))
+            raise MaskError(f"`unseen` must be one of {known}, got {self.unseen!r}.")
+        if self.normalisation not in get_args(Normalisation):
+            raise MaskError(
+                f"`normalisation` must be mean or symmetric, got {self.normalisation!r}."
+            )
+        for name in ("word_threshold", "pair_threshold"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+                raise MaskError(f"`{name}` must be a number from 0 to 1, got {value!r}.")
+
+    @classmethod
+    def learn(
+        cls,
+        model: Any,
+        texts: Iterable[Any],
+        tokenizer: Any = None,
+        settings: LearningSettings | None = None,
+        *,
+        device: str | None = None,
+        dtype: str = "auto",
+        progress: bool | None = None,
+    ) -> Masks:
+        """Learn which words and pairs a classifier's predictions on texts need.
+
+        `model` and `tokenizer` are as for `Coverage`; the model is left as it was found. The
+        texts are normally the training set, of which the settings take a sample.
+        """
+        # Late, because learning needs torch, and masks are read without it.
+        from mncover.engine.loading import load_subject
+        from mncover.masks.learning import learn_masks
+        from mncover.report.progress import bar
+        from mncover.types import check_texts
+
+        chosen, checked = settings or LearningSettings(), check_texts(texts)
+        subject = load_subject(model, tokenizer, device, dtype)
+        with bar("Learning", chosen.steps_over(len(checked)), progress) as advance:
+            return learn_masks(subject, checked, chosen, advance)
+
+    @classmethod
+    def from_words(cls, tokenizer: Any, words: Iterable[str]) -> Masks:
+        """Return masks in which exactly the given words count, and the pairs of such words."""
+        return cls.from_scores(tokenizer, dict.fromkeys(words, 1.0))
+
+    @classmethod
+    def from_scores(
+        cls, tokenizer: Any, scores: Mapping[str, float], threshold: float = 0.5
+    ) -> Masks:
+        """Return masks from scores of words, such as saliencies; a word without one has 0.
+
+        Scores outside 0 to 1 are refused. A word of several tokens gives its score to each of
+        them, and of several scores a token keeps the largest. A pair counts if both words do.
+        """
+        from mncover.masks.vocabulary import tokens_of, vocabulary
+
+        known = vocabulary(tokenizer)
+        found = np.zeros(len(known.words), dtype=np.float32)
+        for word, score in scores.items():
+            if not 0 <= score <= 1:
+                raise MaskError(f"the score of {word!r} must be from 0 to 1, got {score}.")
+            tokens = tokens_of(tokenizer, word)
+            found[tokens] = np.maximum(found[tokens], score)
+        return cls(
+            known.fingerprint,
+            known.words,
+            known.special,
+            found,
+            np.zeros(len(found), dtype=np.int64),
+            *no_pairs(),
+            unseen="words",
+            word_threshold=threshold,
+            facts={"made from": f"scores of {len(scores):,} words"},
+        )
+
+    def with_thresholds(
+        self,
+        words: float | None = None,
+        pairs: float | None = None,
+        unseen: Unseen | None = None,
+    ) -> Masks:
+        """Return the masks cut elsewhere, or with another answer to what training did not see.
+
+        The fidelity that was measured is that of the old ones, so it is left out.
+        """
+        facts = {name: value for name, value in self.facts.items() if name != FIDELITY}
+        return replace(
+            self,
+            facts=facts,
+            word_threshold=self.word_threshold if words is None else words,
+            pair_threshold=self.pair_threshold if pairs is None else pairs,
+            unseen=self.unseen if unseen is None else unseen,
+        )
+
+    @cached_property
+    def keep_words(self) -> NDArray[np.bool_]:
+        """Whether each word counts."""
+        keep: NDArray[np.bool_] = self.word_scores >= self.word_threshold
+        if self.unseen != "words":
+            keep[self.word_counts == 0] = self.unseen == "keep"
+        keep[self.special] = True
+        return keep
+
+    @cached_property
+    def keep_pairs(self) -> NDArray[np.bool_]:
+        """Whether each pair of `pair_keys` counts."""
+        keep: NDArray[np.bool_] = self.pair_scores >= self.pair_threshold
+        return keep
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A digest of everything that decides what counts."""
+        digest = hashlib.sha256(f"{self.tokenizer_fingerprint} {self.unseen}".encode())
+        for array in (self.special, self.keep_words, self.pair_keys, self.keep_pairs):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
+
+    def summary(self, shown: int = 12) -> MaskSummary:
+        """Return a few numbers, and the most and least important words and pairs.
+
+        Of words and pairs of equal score, the more frequent come first. Masks that no training
+        made are counted over the whole vocabulary.
+        """
+        seen = self.word_counts > 0 if self.word_counts.any() else np.ones(len(self.words), bool)
+        seen[self.special] = False
+        numbers = np.flatnonzero(seen)
+        names = [self.words[i] for i in numbers]
+        words = _extremes(self.word_scores[numbers], self.word_counts[numbers], shown)
+        pairs = _extremes(self.pair_scores, self.pair_counts, shown)
+        fidelity = self.facts.get(FIDELITY)
+        return MaskSummary(
+            fingerprint=self.fingerprint,
+            words=len(numbers),
+            words_kept=int(self.keep_words[numbers].sum()),
+            pairs=len(self.pair_keys),
+            pairs_kept=int(self.keep_pairs.sum()),
+            unseen=self.unseen,
+            fidelity=float(fidelity) if isinstance(fidelity, int | float) else None,
+            top_words=tuple((names[i], float(self.word_scores[numbers[i]])) for i in words[0]),
+            low_words=tuple((names[i], float(self.word_scores[numbers[i]])) for i in words[1]),
+            top_pairs=tuple(self._pair(i) for i in pairs[0]),
+            low_pairs=tuple(self._pair(i) for i in pairs[1]),
+        )
+
+    def _pair(self, place: int) -> Scored:
+        first, second = divmod(int(self.pair_keys[place]), len(self.words))
+        return f"{self.words[first]} + {self.words[second]}", float(self.pair_scores[place])
+
+    def require_tokenizer(self, fingerprint: str) -> None:
+        """Refuse another tokenizer than the one that the masks were made for."""
+        if fingerprint != self.tokenizer_fingerprint:
+            raise MaskError(
+                "the masks were made for another tokenizer "
+                f"({self.tokenizer_fingerprint[:12]}, not {fingerprint[:12]}): "
+                "learn them for this model with `mncover masks`."
+            )
+
+    def save(self, path: str | Path) -> None:
+        """Write a safetensors file, replacing what is there in one step."""
+        header = {
+            "format": FORMAT_VERSION,
+            "tokenizer_fingerprint": self.tokenizer_fingerprint,
+            "unseen": self.unseen,
+            "word_threshold": self.word_threshold,
+            "pair_threshold": self.pair_threshold,
+            "normalisation": self.normalisation,
+            "facts": dict(self.facts),
+        }
+        tensors: dict[str, NDArray[Any]] = {
+            "words": np.frombuffer(json.dumps(self.words).encode("ascii"), dtype=np.uint8),
+            "special": self.special,
+            **{name: getattr(self, name) for name in _ARRAYS},
+        }
+        if self.message is not None:
+            tensors["message"] = self.message
+        with replacing(Path(path)) as temporary:
+            save_file(tensors, temporary, {"mncover_masks": json.dumps(header)})
+
+    @classmethod
+    def load(cls, path: str | Path) -> Masks:
+        """Read masks; refuse a file that is missing, damaged, foreign or too new."""
+        try:
+            with safe_open(path, framework="np") as file:
+                metadata = file.metadata() or {}
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        except FileNotFoundError as error:
+            raise MaskError(
+                f"{path}: no such file of masks; `mncover masks` writes one."
+            ) from error
+        except (SafetensorError, OSError) as error:
+            raise MaskError(f"{path}: cannot be read as masks ({error}).") from error
+        try:
+            return _from_file(metadata, tensors)
+        except MaskError as error:
+            raise MaskError(f"{path}: {error}") from error
+        except (KeyError, ValueError, TypeError) as error:
+            raise MaskError(f"{path}: the masks in it are damaged ({error}).") from error
+
+
+_ARRAYS: dict[str, type] = {
+    "word_scores": np.float32,
+    "word_counts": np.int64,
+    "pair_keys": np.int64,
+    "pair_scores": np.float32,
+    "pair_counts": np.int64,
+}
+
+
+def no_pairs() -> tuple[Keys, NDArray[np.float32], NDArray[np.int64]]:
+    """Return the keys, scores and counts of no pair at all."""
+    return np.empty(0, np.int64), np.empty(0, np.float32), np.empty(0, np.int64)
+
+
+def _extremes(
+    scores: NDArray[np.float32], counts: NDArray[np.int64], shown: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the places of the highest and of the lowest scores, none in both."""
+    shown = min(shown, len(scores) // 2)
+    low = np.lexsort((-counts, scores))[:shown]
+    return np.lexsort((-counts, -scores))[:shown], low
+
+
+def _from_file(metadata: dict[str, str], tensors: dict[str, NDArray[Any]]) -> Masks:
+    if "mncover_masks" not in metadata:
+        raise MaskError("not a file of masks.")
+    header = json.loads(metadata["mncover_masks"])
+    if header["format"] > FORMAT_VERSION:
+        raise MaskError("written by a newer mncover; upgrade with: pip install -U mncover")
+    words = tuple(str(word) for word in json.loads(tensors["words"].tobytes()))
+    arrays = {name: tensors[name] for name in ("special", *_ARRAYS)}
+    _check({**arrays, **{n: t for n, t in tensors.items() if n == "message"}}, len(words))
+    return Masks(
+        tokenizer_fingerprint=str(header["tokenizer_fingerprint"]),
+        words=words,
+        **arrays,
+        unseen=header["unseen"],
+        word_threshold=header["word_threshold"],
+        pair_threshold=header["pair_threshold"],
+        message=tensors.get("message"),
+        normalisation=header["normalisation"],
+        facts=dict(header["facts"]),
+    )
+
+
+def _check(arrays: dict[str, NDArray[Any]], n_words: int) -> None:
+    """Refuse arrays that do not fit together; they may come from a stranger."""
+    n_pairs = arrays["pair_keys"].shape
+    for name in ("special", *_ARRAYS):
+        array = arrays[name]
+        kind = _ARRAYS.get(name, np.int64)
+        shape = n_pairs if name.startswith("pair") else (n_words,)
+        if array.dtype != kind or array.ndim != 1 or (name != "special" and array.shape != shape):
+            raise MaskError(f"its array '{name}' has the wrong type or size.")
+    message = arrays.get("message", np.zeros((1, 1), np.float32))
+    if message.dtype != np.float32 or message.ndim != 2 or len(set(message.shape)) != 1:
+        raise MaskError("its array 'message' has the wrong type or size.")
+    special, keys = arrays["special"], arrays["pair_keys"]
+    if len(special) and (special.min() < 0 or special.max() >= n_words):
+        raise MaskError("its special tokens point outside the vocabulary.")
+    for name in ("word_scores", "pair_scores"):
+        if not ((arrays[name] >= 0) & (arrays[name] <= 1)).all():
+            raise MaskError(f"its '{name}' are not from 0 to 1.")
+    if (np.diff(keys) <= 0).any() or (len(keys) and not 0 <= keys[0] <= keys[-1] < n_words**2):
+        raise MaskError("its pairs are not in order.")

@@ -1,0 +1,3 @@
+"""The paper's tables and figures."""
+
+from __future__ import annotations

@@ -1,0 +1,217 @@
+"""Train a classifier from a base model: all its weights, and a fresh head.
+
+This makes the targets that are compared in `experiments/retraining_run.py`. It is no trainer for
+general use: no checkpoints, no validation, one device.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from mncover.engine.batches import Encoding
+from mncover.engine.loading import load_subject
+from mncover.engine.measure import class_probabilities
+from mncover.engine.subject import Subject
+from mncover.errors import ModelError, SettingsError, TextError
+from mncover.types import Text
+
+CLIP = 1.0  # the longest gradient that a step follows
+CHUNK = 50  # batches whose texts are sorted by length together: enough for little padding
+
+
+@dataclass(frozen=True, slots=True)
+class FineTuning:
+    """How a classifier is trained.
+
+    `warmup` is the share of all steps in which the learning rate rises. Training goes over the
+    texts `epochs` times, so that more texts mean more steps; `steps`, if given, is how many there
+    are instead. `equal_steps` is for experiments that compare training sets of different size: all
+    are given as many steps as the largest needs, so that a gain is not merely that of longer
+    training. `fine_tune` itself sees one set only, and takes no notice of it.
+    """
+
+    epochs: int = 3
+    learning_rate: float = 1e-4  # for small bases and short training; large ones want less
+    batch_size: int = 32
+    warmup: float = 0.1
+    weight_decay: float = 0.01
+    max_length: int = 128
+    steps: int | None = None
+    equal_steps: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch_size", "max_length", "steps"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise SettingsError(f"`{name}` must be at least 1, got {value}.")
+        if self.learning_rate <= 0 or self.weight_decay < 0 or not 0 <= self.warmup <= 1:
+            raise SettingsError(
+                "`learning_rate` must be above 0, `weight_decay` not below, `warmup` from 0 to 1."
+            )
+
+    def steps_over(self, n: int) -> int:
+        """Return how many steps training on `n` texts takes."""
+        return self.steps or self.epochs * -(-n // self.batch_size)
+
+    def pace(self, step: int, steps: int) -> float:
+        """Return what share of the learning rate a step has, the first being step 0.
+
+        >>> [round(FineTuning(warmup=0.4).pace(step, 5), 2) for step in range(5)]
+        [0.33, 0.67, 1.0, 0.67, 0.33]
+        """
+        rising = math.floor(self.warmup * steps)
+        return min((step + 1) / (rising + 1), (steps - step) / max(1, steps - rising))
+
+
+def fine_tune(
+    base: str,
+    texts: Sequence[Text],
+    labels: Sequence[int],
+    n_labels: int,
+    settings: FineTuning,
+    seed: int,
+    device: str | None = None,
+    advance: Callable[[int], None] = lambda n: None,
+) -> Subject:
+    """Return a classifier of `n_labels` classes, trained on the texts from a base model.
+
+    The head is new, also if the base has one. Head, order of texts and dropout follow from the
+    seed, and the caller's random numbers are left alone; on a CPU equal seeds give equal weights.
+    `advance` is told of every step.
+    """
+    _check_labels(texts, labels, n_labels)
+    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+        torch.manual_seed(seed)
+        subject = _untrained(base, n_labels, device)
+        subject.check_length(settings.max_length)
+        encodings = _encoded(subject, texts, settings.max_length)
+        targets = torch.tensor(list(labels), device=subject.device)
+        _train(subject, encodings, targets, settings, seed, advance)
+    return subject
+
+
+def accuracy(
+    subject: Subject,
+    texts: Sequence[Text],
+    labels: Sequence[int],
+    max_length: int = 128,
+    batch_size: int = 32,
+) -> NDArray[np.bool_]:
+    """Return for each text whether it is classified as its label says."""
+    _check_labels(texts, labels, subject.n_labels)
+    probabilities = class_probabilities(subject, subject.encode(texts, max_length), batch_size)
+    right: NDArray[np.bool_] = subject.predictions(probabilities) == np.array(labels, np.int64)
+    return right
+
+
+def _check_labels(texts: Sequence[Text], labels: Sequence[int], n_labels: int) -> None:
+    if len(texts) != len(labels):
+        raise TextError(f"there are {len(texts):,} texts but {len(labels):,} labels.")
+    for index, label in enumerate(labels):
+        if not 0 <= label < n_labels:
+            raise TextError(f"text {index}: the label {label} is not from 0 to {n_labels - 1}.")
+
+
+def _untrained(base: str, n_labels: int, device: str | None) -> Subject:
+    """Return a classifier with the weights of the base below a random head."""
+    import transformers
+
+    found = load_subject(base, dtype="float32")
+    pad = found.tokenizer.pad_token_id
+    if pad is None:
+        raise ModelError(f"{base}: the tokenizer has no padding token, which batches need.")
+    config = transformers.AutoConfig.from_pretrained(base, trust_remote_code=False)
+    config.num_labels, config.problem_type = n_labels, "single_label_classification"
+    if getattr(config, "pad_token_id", None) is None:
+        config.pad_token_id = pad
+    auto = transformers.AutoModelForSequenceClassification
+    try:
+        model = auto.from_config(config, dtype=torch.float32, trust_remote_code=False)
+    except ValueError as error:
+        raise ModelError(f"{base}: there is no classifier of this architecture.") from error
+    below = getattr(found.model, "base_model", found.model)
+    if type(below) is not type(model.base_model):
+        raise ModelError(f"{base}: its weights do not fit below a {type(model).__name__}.")
+    # Not strict: one of the two may have a pooler that the other lacks.
+    model.base_model.load_state_dict(below.state_dict(), strict=False)
+    try:
+        return Subject(model.to(torch.device(device or "cpu")), found.tokenizer, base)
+    except (RuntimeError, AssertionError) as error:
+        raise ModelError(f"device {device!r} cannot be used.") from error
+
+
+def _encoded(subject: Subject, texts: Sequence[Text], max_length: int) -> list[Encoding]:
+    encodings = subject.encode(texts, max_length)
+    if not encodings:
+        raise TextError("there are no texts to train on.")
+    for index, encoding in enumerate(encodings):
+        if not encoding.length:
+            raise TextError(f"text {index} has no tokens: nothing can be learnt from it.")
+    return encodings
+
+
+def _train(
+    subject: Subject,
+    encodings: Sequence[Encoding],
+    targets: Tensor,
+    settings: FineTuning,
+    seed: int,
+    advance: Callable[[int], None],
+) -> None:
+    model, steps = subject.model, settings.steps_over(len(encodings))
+    optimizer = _optimizer(model, settings)
+    rows_of = batches([encoding.length for encoding in encodings], settings.batch_size, seed)
+    model.train()
+    for step in range(steps):
+        rows = next(rows_of)
+        for group in optimizer.param_groups:
+            group["lr"] = settings.learning_rate * settings.pace(step, steps)
+        inputs = subject.padded([encodings[row] for row in rows])
+        with torch.autocast("cuda", torch.bfloat16, enabled=subject.device.type == "cuda"):
+            answer = subject.call(model, inputs).logits
+        loss = cross_entropy(answer.float(), targets[rows])
+        if not torch.isfinite(loss):
+            raise ModelError(f"training went astray in step {step + 1}: try a smaller rate.")
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        optimizer.step()
+        advance(1)
+    model.eval()
+
+
+def _optimizer(model: nn.Module, settings: FineTuning) -> torch.optim.Optimizer:
+    """Return AdamW; biases and the scales of normalisation, all vectors, do not decay."""
+    weights = [p for p in model.parameters() if p.requires_grad]
+    groups = [
+        {"params": [p for p in weights if p.dim() > 1], "weight_decay": settings.weight_decay},
+        {"params": [p for p in weights if p.dim() < 2], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=settings.learning_rate)
+
+
+def batches(lengths: Sequence[int], batch_size: int, seed: int) -> Iterator[list[int]]:
+    """Yield without end the rows of each step: every text once, then all again in a new order.
+
+    Texts are sorted by length within chunks of the shuffled texts, so batches are random but
+    need little padding.
+    """
+    epoch = 0
+    while True:
+        random = np.random.default_rng([seed, epoch])
+        order = random.permutation(len(lengths)).tolist()
+        size = CHUNK * batch_size
+        chunks = [order[start : start + size] for start in range(0, len(order), size)]
+        ready = [row for chunk in chunks for row in sorted(chunk, key=lengths.__getitem__)]
+        made = [ready[start : start + batch_size] for start in range(0, len(ready), batch_size)]
+        for place in random.permutation(len(made)).tolist():
+            yield made[place]
+        epoch += 1

@@ -1,0 +1,256 @@
+"""Saturation curves as CSV, as a table of reductions, and as numbers to print. No torch here.
+
+Sets of texts side by side: tables, and JSON. No torch here.
+A choice of cases beside the other ways to choose, as a table, as JSON, and in words.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from rich.table import Table
+from rich.text import Text
+
+from mncover.criteria import METRICS, NAMES, Metric
+from mncover.data.display import display_percent
+from mncover.data.files import replacing
+from mncover.selection.cases import Cases
+from mncover.selection.chance import Found
+from mncover.selection.saturation import Curve
+from mncover.selection.sets import Comparison, Spread
+from mncover.suites.judging import FAILS, NOT_JUDGED
+
+
+class Reduction(NamedTuple):
+    """How many texts of a list a threshold leaves out, and what coverage is left.
+
+    `shuffled` is the mean over shuffled orders, or None if there are none.
+    """
+
+    name: str
+    metric: Metric
+    threshold: float
+    texts: int
+    kept: int
+    reduction: float
+    shuffled: float | None
+    cover: float
+    cover_unfiltered: float
+
+
+def reductions(curves: Sequence[Curve]) -> list[Reduction]:
+    """Return the reductions of every list, metric and threshold, in the given order of texts."""
+    found = []
+    for curve in curves:
+        if curve.seed is not None or curve.threshold is None:
+            continue
+        alike = [c for c in curves if (c.name, c.metric) == (curve.name, curve.metric)]
+        others = [
+            c.reduction for c in alike if c.seed is not None and c.threshold == curve.threshold
+        ]
+        (whole,) = (c for c in alike if c.seed is None and c.threshold is None)
+        found.append(
+            Reduction(
+                curve.name,
+                curve.metric,
+                curve.threshold,
+                curve.visited,
+                curve.kept,
+                curve.reduction,
+                float(np.mean(others)) if others else None,
+                curve.share,
+                whole.share,
+            )
+        )
+    return found
+
+
+def averages(rows: Sequence[Reduction], metric: Metric) -> dict[float, tuple[float, float | None]]:
+    """Return the mean reduction over the lists by threshold, in order and shuffled."""
+    found: dict[float, tuple[float, float | None]] = {}
+    for threshold in dict.fromkeys(row.threshold for row in rows):
+        mine = [row for row in rows if (row.threshold, row.metric) == (threshold, metric)]
+        shuffled = [row.shuffled for row in mine if row.shuffled is not None]
+        found[threshold] = (
+            float(np.mean([row.reduction for row in mine])),
+            float(np.mean(shuffled)) if shuffled else None,
+        )
+    return found
+
+
+def write_curves(curves: Sequence[Curve], folder: Path) -> None:
+    """Write curves.csv, a row for each point, and reductions.csv."""
+    points = (
+        {
+            "name": curve.name,
+            "metric": curve.metric,
+            "order": "given" if curve.seed is None else f"shuffled {curve.seed}",
+            "threshold": "" if curve.threshold is None else curve.threshold,
+            "texts": n,
+            "coverage": share,
+        }
+        for curve in curves
+        for n, share in zip(curve.texts, curve.shares, strict=True)
+    )
+    _write_csv(
+        ("name", "metric", "order", "threshold", "texts", "coverage"), points, folder / "curves.csv"
+    )
+    rows = (row._asdict() for row in reductions(curves))
+    _write_csv(Reduction._fields, rows, folder / "reductions.csv")
+
+
+def _write_csv(names: Sequence[str], rows: Iterable[dict[str, Any]], path: Path) -> None:
+    with replacing(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, names)
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def reduction_table(curves: Sequence[Curve], paper: dict[float, float] | None = None) -> Table:
+    """Return what each threshold leaves out, in percent of the texts, and the average.
+
+    `paper` has the paper's averages by threshold, in percent.
+    """
+    rows = reductions(curves)
+    thresholds = list(dict.fromkeys(row.threshold for row in rows))
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
+    table.add_column("Left out, %", overflow="fold", min_width=20)
+    for name in ("Metric", "Texts", "Cover %"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for threshold in thresholds:
+        table.add_column(f"> {threshold:g}", justify="right", no_wrap=True)
+    metrics = [m for m in METRICS if any(row.metric == m for row in rows)]
+    for name in dict.fromkeys(row.name for row in rows):
+        for metric in metrics:
+            mine = [row for row in rows if (row.name, row.metric) == (name, metric)]
+            cells = [display_percent(row.reduction) for row in mine]
+            about = (NAMES[metric], f"{mine[0].texts:,}", display_percent(mine[0].cover_unfiltered))
+            table.add_row(Text(name), *about, *cells)
+    table.add_section()
+    for metric in metrics:
+        means = averages(rows, metric)
+        table.add_row(
+            "average",
+            NAMES[metric],
+            "",
+            "",
+            *(display_percent(m) for m, _ in means.values()),
+            style="bold",
+        )
+        if all(shuffled is not None for _, shuffled in means.values()):
+            cells = [display_percent(shuffled or 0.0) for _, shuffled in means.values()]
+            table.add_row("average, shuffled", NAMES[metric], "", "", *cells)
+    if paper:
+        known = [f"{paper[t]:.2f}" if t in paper else "" for t in thresholds]
+        table.add_row("the paper's average", "mnCover", "", "", *known, style="italic")
+    return table
+
+
+def _cell(spread: Spread) -> str:
+    if spread.low == spread.high:
+        return display_percent(spread.mean)
+    ends = (display_percent(spread.low), display_percent(spread.high))
+    return f"{display_percent(spread.mean)} ({' to '.join(ends)})"
+
+
+def set_table(found: Comparison) -> Table:
+    """Return what each set covers alone, with those before it, and alone of all."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("Set", overflow="fold", min_width=12)
+    name = NAMES[found.metric]
+    for column in ("Texts", f"{name} %", "With those above", "Only here"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for i, label in enumerate(found.names):
+        spreads = (found.alone[i], found.union[i], found.only[i])
+        table.add_row(Text(label), f"{found.sizes[i]:,}", *(_cell(spread) for spread in spreads))
+    return table
+
+
+def overlap_table(found: Comparison) -> Table:
+    """Return how much each two sets have in common of what they cover together, in percent."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("In common, %", overflow="fold", min_width=12)
+    for name in found.names:
+        table.add_column(Text(name), justify="right", overflow="fold")
+    for i, name in enumerate(found.names):
+        cells = [_cell(found.overlap[i][j]) if j < i else "" for j in range(len(found.names))]
+        table.add_row(Text(name), *cells)
+    return table
+
+
+def to_json(comparisons: Sequence[Comparison]) -> dict[str, Any]:
+    """Return the comparisons as plain values, by metric."""
+    return {found.metric: asdict(found) for found in comparisons}
+
+
+def write_json(comparisons: Sequence[Comparison], path: Path) -> None:
+    """Write the comparisons as JSON."""
+    with replacing(path) as temporary:
+        temporary.write_text(json.dumps(to_json(comparisons), indent=1) + "\n", encoding="utf-8")
+
+
+def comparison_table(cases: Cases, mine: Found, others: Sequence[Found]) -> Table:
+    """Return how many failing cases each way of choosing as many cases finds."""
+    failing = int((cases.verdicts == FAILS).sum())
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("Chosen by", no_wrap=True)
+    for name in ("Cases", "Failing", "95 % of draws", "Of all failing %"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in [mine, *(other for other in others if other.method != mine.method)]:
+        chance = row.method == "random" and row is not mine
+        table.add_row(
+            row.method,
+            f"{row.cases:,}",
+            f"{row.failing:,.1f}" if chance else f"{row.failing:,.0f}",
+            f"{row.low:,.0f} to {row.high:,.0f}" if chance else "",
+            display_percent(row.failing / failing) if failing else "-",
+            style="bold" if row is mine else None,
+        )
+    judged = int((cases.verdicts != NOT_JUDGED).sum())
+    table.add_section()
+    table.add_row("all cases", f"{len(cases):,}", f"{failing:,}", "", "", style="italic")
+    if judged < len(cases):
+        table.add_row("of them judged", f"{judged:,}", "", "", "", style="italic")
+    return table
+
+
+def conclusions(cases: Cases, mine: Found, others: Sequence[Found]) -> list[str]:
+    """Say what the numbers say, also if they do not speak for the choice."""
+    if not (cases.verdicts != NOT_JUDGED).any():
+        return ["No case could be judged, so nothing can be said about failures."]
+    if not (cases.verdicts == FAILS).any():
+        return ["No case fails, so nothing can be said about finding failures."]
+    chance = others[-1]
+    between = f"{chance.low:,.0f} to {chance.high:,.0f}"
+    if mine.failing > chance.high:
+        first = f"'{mine.method}' finds more failing cases than chance would ({between})."
+    elif mine.failing < chance.low:
+        first = f"'{mine.method}' finds fewer failing cases than chance would ({between})."
+    else:
+        first = f"'{mine.method}' finds no more and no fewer than chance would ({between})."
+    better = max(others[:-1], key=lambda row: row.failing, default=mine)
+    lines = [first]
+    if better.failing > mine.failing:
+        lines.append(f"'{better.method}' finds most: {better.failing:,.0f}.")
+    lines.append(
+        "These are failures of the model that was run. What a choice is worth shows on the next "
+        "one: run the reduced suite there."
+    )
+    return lines
+
+
+def comparison_to_json(cases: Cases, mine: Found, others: Sequence[Found]) -> dict[str, Any]:
+    """Return the comparison as plain values."""
+    return {
+        "cases": len(cases),
+        "judged": int((cases.verdicts != NOT_JUDGED).sum()),
+        "failing": int((cases.verdicts == FAILS).sum()),
+        "chosen": asdict(mine),
+        "others": [asdict(other) for other in others],
+    }

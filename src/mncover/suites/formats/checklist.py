@@ -1,0 +1,145 @@
+"""Read the suites that CheckList saves, and bind what their tests expect. No torch here.
+
+CheckList stores expectations as functions, which are not executed. For the suites that were
+released with it, what each test expects is known by its name; for others it follows from the
+type of test and its labels.
+"""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from mncover.errors import TextError
+from mncover.suites.expectations import Expectation
+from mncover.suites.formats.safepickle import DIR, INV, MFT, Bag, load_inert
+from mncover.suites.model import Case, Kind, Label, Suite, Test
+from mncover.types import Text, is_text
+
+SUFFIXES = (".pkl", ".pickle", ".tar.gz", ".tgz")
+MAX_BYTES = 2**30
+KINDS: dict[type[Bag], Kind] = {MFT: "MFT", INV: "INV", DIR: "DIR"}
+TODO = "TODO_DESCRIPTION"  # what CheckList's authors left where they wrote none
+
+# Sentiment: 0 negative, 1 neutral, 2 positive. Paraphrase: 0 different, 1 duplicate.
+NEGATIVE, NEUTRAL, POSITIVE = 0, 1, 2
+SENTIMENT_LABELS = ("negative", "neutral", "positive")
+PARAPHRASE_LABELS = ("different", "duplicate")
+
+_NOT_NEGATIVE = Expectation("not", (NEGATIVE,))
+_DOWN = Expectation("monotonic", direction="down", only_if_not=(NEUTRAL,))
+_MUST_DIFFER = Expectation("label", (0,), only_if=(1,), first=False)
+
+# Test -> what it expects, where the type of test does not say it. Keys are beginnings of names.
+RELEASED: dict[str, Expectation] = {
+    "simple negations: not negative": _NOT_NEGATIVE,
+    "simple negations: I thought x was negative, but it was not": _NOT_NEGATIVE,
+    "Hard: Negation of negative": _NOT_NEGATIVE,
+    "intensifiers": Expectation("monotonic", direction="up", only_if_not=(NEUTRAL,)),
+    "reducers": _DOWN,
+    '"used to" should reduce': _DOWN,
+    "add positive phrases": Expectation("goes", (NEGATIVE, POSITIVE), direction="up"),
+    "add negative phrases": Expectation("goes", (NEGATIVE, POSITIVE), direction="down"),
+    "(q, paraphrase(q))": Expectation("label", (1,), first=True),
+    "Change first name in one of the questions": _MUST_DIFFER,
+    "Change first and last name in one of the questions": _MUST_DIFFER,
+    "Change location in one of the questions": _MUST_DIFFER,
+    "Change numbers in one of the questions": _MUST_DIFFER,
+    "Keep entitites, fill in with gibberish": Expectation("label", (0,), first=False),
+    "Testing implications": Expectation("implication", (1,)),
+}
+# In this test the label 1 means "anything but negative".
+LENIENT = "Q & A: no"
+
+
+def read_checklist(path: Path) -> Suite:
+    """Return a suite that CheckList saved, from its pickle or a tar archive with that in it."""
+    try:
+        with _opened(path) as file:
+            bag = load_inert(file, str(path))
+    except OSError as error:
+        raise TextError(f"{path}: cannot be read ({error.strerror or error}).") from error
+    try:
+        return _suite(bag)
+    except TextError as error:
+        raise TextError(f"{path}: {error}") from None
+
+
+def _opened(path: Path) -> BinaryIO:
+    if not path.is_file():
+        raise TextError(f"{path}: no such file.")
+    if not path.name.endswith((".tar.gz", ".tgz")):
+        return path.open("rb")
+    try:
+        with tarfile.open(path) as archive:
+            for member in archive:
+                if member.isfile() and member.name.endswith((".pkl", ".pickle")):
+                    return _member(archive, member, path)
+    except (tarfile.TarError, EOFError, OSError) as error:
+        raise TextError(f"{path}: not a readable archive ({error}).") from error
+    raise TextError(f"{path}: there is no pickle in this archive.")
+
+
+def _member(archive: tarfile.TarFile, member: tarfile.TarInfo, path: Path) -> BinaryIO:
+    content = archive.extractfile(member)
+    if content is None or member.size > MAX_BYTES:
+        raise TextError(f"{path}: the pickle in this archive is too large.")
+    return io.BytesIO(content.read())
+
+
+def _suite(bag: Bag) -> Suite:
+    tests, info = bag.values.get("tests"), bag.values.get("info") or {}
+    if not isinstance(tests, dict) or not isinstance(info, dict):
+        raise TextError("the suite in it has no tests.")
+    made = tuple(_test(str(name), test, info.get(name)) for name, test in tests.items())
+    pairs = any(isinstance(text, tuple) for test in made for c in test.cases for text in c.texts)
+    return Suite(made, PARAPHRASE_LABELS if pairs else SENTIMENT_LABELS)
+
+
+def _test(name: str, bag: Any, info: Any) -> Test:
+    if type(bag) not in KINDS:
+        raise TextError(f"the test {name!r} is of no known type.")
+    kind, about = KINDS[type(bag)], info if isinstance(info, dict) else {}
+    data = bag.values.get("data")
+    if not isinstance(data, list) or not data:
+        raise TextError(f"the test {name!r} has no cases.")
+    expectation = expectation_of(name, kind)
+    labels = _labels(name, bag.values.get("labels"), len(data), expectation)
+    cases = tuple(Case(_texts(name, row), label) for row, label in zip(data, labels, strict=True))
+    description = str(about.get("description") or bag.values.get("description") or "")
+    return Test(
+        name,
+        kind,
+        expectation,
+        cases,
+        capability=str(about.get("capability") or bag.values.get("capability") or ""),
+        description="" if description == TODO else description,
+    )
+
+
+def expectation_of(name: str, kind: Kind) -> Expectation:
+    """Return what a test expects: by its name if it was released with CheckList, else by type."""
+    for beginning, expectation in RELEASED.items():
+        if name.startswith(beginning):
+            return expectation
+    return Expectation("label") if kind == "MFT" else Expectation("inv")
+
+
+def _labels(name: str, labels: Any, n: int, expectation: Expectation) -> list[Label]:
+    """Return the label of each case; only the expectation `label` needs one."""
+    if expectation.expect != "label" or expectation.labels:
+        return [None] * n
+    each = labels if isinstance(labels, list) else [labels] * n
+    if len(each) != n or not all(isinstance(x, int) and not isinstance(x, bool) for x in each):
+        raise TextError(f"the test {name!r} has no class as the label of every case.")
+    lenient = name == LENIENT
+    return [(NEUTRAL, POSITIVE) if lenient and label == NEUTRAL else label for label in each]
+
+
+def _texts(name: str, row: Any) -> tuple[Text, ...]:
+    texts = tuple(row) if isinstance(row, list) else (row,)
+    if not texts or not all(is_text(text) for text in texts):
+        raise TextError(f"a case of the test {name!r} holds something that is no text.")
+    return texts

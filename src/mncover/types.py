@@ -1,0 +1,149 @@
+"""What every room speaks of: texts, and the settings that define what a coverage number means."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, TypeAlias
+
+from mncover.errors import SettingsError, TextError
+
+__version__ = "0.1.0"
+
+Text: TypeAlias = "str | tuple[str, str]"
+
+# Stands between the two texts of a pair while they are changed together; it occurs in no word.
+BETWEEN = "\x1f"
+
+
+def is_text(value: Any) -> bool:
+    """Return whether a value is a string or a tuple of two strings."""
+    if isinstance(value, str):
+        return True
+    return isinstance(value, tuple) and len(value) == 2 and all(isinstance(v, str) for v in value)
+
+
+def check_texts(texts: Iterable[Any]) -> list[Text]:
+    """Return the texts as a list; refuse what is no text, naming its place.
+
+    A lone string is refused, because it would be read as a list of one-letter texts.
+    """
+    if isinstance(texts, str):
+        raise TextError("expected a list of texts, got a single string: put it in a list.")
+    checked = list(texts)
+    for index, text in enumerate(checked):
+        if not is_text(text):
+            raise TextError(
+                f"text {index} must be a string or a tuple of two strings, got {text!r:.80}."
+            )
+    return checked
+
+
+def check_cases(cases: Iterable[Any]) -> list[list[Text]]:
+    """Return the cases as lists of texts; a text that stands alone is a case of one."""
+    if isinstance(cases, str):
+        raise TextError("expected a list of cases, got a single string: put it in a list.")
+    checked: list[list[Text]] = []
+    for index, case in enumerate(cases):
+        texts = [case] if is_text(case) else case
+        if not isinstance(texts, Sequence) or not all(is_text(text) for text in texts):
+            raise TextError(
+                f"case {index} must be a list of texts (strings or tuples of two strings), "
+                f"got {case!r:.80}."
+            )
+        checked.append(list(texts))
+    return checked
+
+
+def fingerprint_texts(texts: Iterable[Text]) -> str:
+    """Return a digest of the texts and their order."""
+    digest = hashlib.sha256()
+    for text in texts:
+        parts = (text,) if isinstance(text, str) else text
+        digest.update(len(parts).to_bytes(1, "little"))
+        for part in parts:
+            # surrogatepass: lone surrogates occur in scraped data and are hashed, not refused.
+            raw = part.encode("utf-8", "surrogatepass")
+            digest.update(len(raw).to_bytes(8, "little"))
+            digest.update(raw)
+    return digest.hexdigest()
+
+
+def well_formed(text: str) -> str:
+    """Return a text that UTF-8 can carry: each half of a broken pair becomes U+FFFD.
+
+    Scraped data has such halves, and tokenizers refuse them.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def joined(text: Text) -> str:
+    """Return a text as one string, so that both sides of a pair can be changed alike."""
+    return text if isinstance(text, str) else BETWEEN.join(text)
+
+
+def split_like(changed: str, like: Text) -> Text:
+    """Undo `joined` after a change that kept what stands between the sides.
+
+    >>> split_like(joined(("a", "b")).upper(), like=("a", "b"))
+    ('A', 'B')
+    """
+    if isinstance(like, str):
+        return changed
+    parts, first = changed.split(BETWEEN), like[0].count(BETWEEN) + 1
+    return BETWEEN.join(parts[:first]), BETWEEN.join(parts[first:])
+
+
+def shorten(text: Text, width: int = 60) -> str:
+    """Return a text on one line of at most `width` characters, for messages.
+
+    >>> shorten("one two three", 9)
+    'one two …'
+    """
+    flat = " | ".join((text,) if isinstance(text, str) else text)
+    flat = " ".join(flat.split())
+    return flat if len(flat) <= width else flat[: width - 1] + "…"
+
+
+MIN_BINS, MAX_BINS = 2, 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How neurons are cut into bins, and how the two kinds of neuron are weighed."""
+
+    bins: int = 10
+    max_length: int = 128
+    attention_weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        _require_int("bins", self.bins, MIN_BINS, MAX_BINS)
+        _require_int("max_length", self.max_length, 1, 1_000_000)
+        weight = self.attention_weight
+        if isinstance(weight, bool) or not isinstance(weight, int | float):
+            raise SettingsError(f"`attention_weight` must be a number, got {weight!r}.")
+        if not 0.0 <= weight < float("inf"):
+            raise SettingsError(f"`attention_weight` must be finite and at least 0, got {weight}.")
+        object.__setattr__(self, "attention_weight", float(weight))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the settings as a plain dictionary."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Settings:
+        """Make settings from what `to_json` returned; refuse unknown or missing names."""
+        names = {field.name for field in fields(cls)}
+        if set(values) != names:
+            raise SettingsError(f"settings must be exactly {sorted(names)}, got {sorted(values)}.")
+        return cls(**values)
+
+
+def _require_int(name: str, value: Any, low: int, high: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise SettingsError(f"`{name}` must be a whole number from {low} to {high}, got {value!r}.")
