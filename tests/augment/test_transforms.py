@@ -47,7 +47,7 @@ from mncover.types import Text, joined, split_like
 from tests.folders import assemble
 from tests.tiny import SPECIAL, WORDS
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 SYNSETS = {
     "noun": [["film", "movie", "motion_picture"], ["story", "tale"], ["dog", "hound"], ["star"]],

@@ -20,10 +20,10 @@ from mncover.data.files import cache_folder
 from mncover.engine import ranges as calibration
 from mncover.engine.ranges import Ranges
 from tests import tiny
+from tests.engine.test_laws import POOL, TRAIN, engine_of, fresh
 from tests.folders import Material, write_material
-from tests.test_laws import POOL, TRAIN, engine_of, fresh
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 # Small windows, a checkpoint after each, and a signal to itself in the middle of the third.
 INTERRUPTED_RUN = """

@@ -17,8 +17,8 @@ from mncover.engine.loading import fingerprint_tokenizer
 from mncover.errors import MaskError, MismatchError, SettingsError
 from mncover.masks.masks import Masks, Unseen
 from tests import tiny
+from tests.engine.test_laws import POOL, TRAIN, slowly
 from tests.slow import Hit, SlowCover, SlowMasks, count
-from tests.test_laws import POOL, TRAIN, slowly
 
 ARCHITECTURES = ["bert", "roberta", "albert", "deberta", "llama", "gpt2", "t5_encoder"]
 V = len(tiny.VOCABULARY)
@@ -232,7 +232,7 @@ def test_with_masks_that_keep_nothing_only_special_tokens_and_same_words_count()
 
 
 def test_the_torch_kernels_measure_the_same_mncover_as_the_compiled_ones() -> None:
-    from tests.test_laws import _torch_engine
+    from tests.engine.test_laws import _torch_engine
 
     compiled = fresh().update(POOL, gains=True)
     engine = _torch_engine()

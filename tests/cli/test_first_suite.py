@@ -12,7 +12,7 @@ from mncover.cli import main
 from mncover.cli.demo import HERE, demo_model
 from mncover.suites.formats import load_suite
 
-PAGE = Path(__file__).parent.parent / "docs" / "first_suite.md"
+PAGE = Path(__file__).parents[2] / "docs" / "first_suite.md"
 
 
 def blocks(kind: str) -> list[str]:

@@ -14,8 +14,8 @@ import pytest
 from mncover.cli import main
 from mncover.coverage import Coverage
 from mncover.data import datafile
+from tests.engine.test_laws import POOL, fresh
 from tests.folders import Material, write_material
-from tests.test_laws import POOL, fresh
 
 
 @pytest.fixture

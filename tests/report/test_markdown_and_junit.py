@@ -12,10 +12,10 @@ from mncover.coverage import Coverage
 from mncover.data.display import display_percent
 from mncover.suites.formats import save_suite
 from tests import tiny
+from tests.cli.test_commands import error_of
+from tests.cli.test_run_suites import material  # noqa: F401
 from tests.folders import Material
-from tests.test_cli import error_of
-from tests.test_html import SCRIPT, nasty_suite
-from tests.test_run_suites import material  # noqa: F401
+from tests.report.test_html import SCRIPT, nasty_suite
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from mncover.errors import MaskError
 from mncover.masks.masks import Masks, no_pairs
 from mncover.masks.vocabulary import count_pairs
 from tests import tiny
-from tests.test_mncover import V, random_masks, slow_masks
+from tests.masks.test_mncover import V, random_masks, slow_masks
 
 SPECIAL = np.array([0, 1])
 

@@ -17,9 +17,9 @@ from mncover.suites.expectations import Expectation
 from mncover.suites.formats import load_suite, save_suite
 from mncover.suites.model import Case, Suite, Test
 from tests import tiny
+from tests.cli.test_commands import error_of
 from tests.folders import Material, assemble, write_material
-from tests.test_cli import error_of
-from tests.test_failures import plain_rate
+from tests.suites.test_judging import plain_rate
 
 LABELS = ("LABEL_0", "LABEL_1", "LABEL_2")
 

@@ -18,7 +18,7 @@ from mncover.engine.subject import Subject
 from mncover.engine.taps import find_taps
 from mncover.errors import ActivationError
 from tests import tiny
-from tests.test_mncover import random_masks
+from tests.masks.test_mncover import random_masks
 
 MAX_LENGTH = 32
 # Their positions or their attention cannot be told text by text, or see too near a window.

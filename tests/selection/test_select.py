@@ -21,10 +21,10 @@ from mncover.selection.cases import Cases, cases_of
 from mncover.selection.chance import compare_methods, count_failures
 from mncover.suites.formats import load_suite
 from tests import tiny
+from tests.cli.test_commands import error_of
+from tests.cli.test_run_suites import material, suite_of  # noqa: F401
 from tests.folders import Material, write_material
 from tests.slow import SlowCover
-from tests.test_cli import error_of
-from tests.test_run_suites import material, suite_of  # noqa: F401
 
 
 def of(*values: float) -> Any:

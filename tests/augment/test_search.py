@@ -29,8 +29,8 @@ from mncover.engine.subject import Subject
 from mncover.errors import SettingsError
 from mncover.types import BETWEEN, Text
 from tests import tiny
+from tests.masks.test_mncover import random_masks
 from tests.slow_augment import PlainCoverage, slow_augment, slow_cosine
-from tests.test_mncover import random_masks
 
 
 def _other_word(text: str, rng: random.Random) -> str | None:

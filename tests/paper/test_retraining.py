@@ -35,7 +35,7 @@ from mncover.paper.retraining import (
 )
 from mncover.paper.table4 import RetrainJob, TrainingSet, common_settings, retrain
 from tests import tiny
-from tests.test_cli import error_of
+from tests.cli.test_commands import error_of
 
 QUICK = FineTuning(epochs=12, learning_rate=5e-3, batch_size=16, max_length=32)
 SHORT = FineTuning(epochs=1, batch_size=8, max_length=16)

@@ -23,10 +23,10 @@ from mncover.selection.cases import cases_of
 from mncover.suites.formats import save_suite
 from mncover.suites.model import Case, Suite
 from tests import tiny
+from tests.cli.test_commands import error_of
+from tests.cli.test_run_suites import material, suite_of  # noqa: F401
 from tests.folders import Material, write_material
 from tests.slow import SlowCover
-from tests.test_cli import error_of
-from tests.test_run_suites import material, suite_of  # noqa: F401
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 SCRIPT = "<script>document.title = 'broken'</script><b>bold</b> & \"quoted\""

@@ -15,8 +15,8 @@ from mncover.cli import main
 from mncover.selection.chance import wilson
 from mncover.suites.formats.own import read_suite
 from tests import tiny
+from tests.cli.test_commands import error_of
 from tests.folders import Material, write_material
-from tests.test_cli import error_of
 
 
 def test_a_failure_is_a_text_that_gets_another_class_than_its_seed() -> None:

@@ -18,8 +18,8 @@ from mncover.suites.expectations import Expectation
 from mncover.suites.formats import load_suite, save_suite
 from mncover.suites.judging import in_suite_classes, judge_suite, neutral_band
 from mncover.suites.model import Case, Suite, Test
-from tests.test_cli import error_of
-from tests.test_suites import answers
+from tests.cli.test_commands import error_of
+from tests.suites.test_formats import answers
 
 THREE = ("negative", "neutral", "positive")
 

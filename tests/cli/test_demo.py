@@ -16,7 +16,7 @@ from mncover.errors import MissingExtraError
 from mncover.suites.formats.tables import read_texts
 from tests.folders import assemble
 
-BUNDLED = Path(mncover.__file__).parent / "demo"
+BUNDLED = Path(mncover.__file__).parent / "cli" / "demo_files"
 
 
 def test_the_demo_ends_with_a_report_and_what_to_try_next(

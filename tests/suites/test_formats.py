@@ -20,7 +20,7 @@ from mncover.suites.formats import load_suite, save_suite
 from mncover.suites.formats.checklist import RELEASED, read_checklist
 from mncover.suites.formats.own import is_suite, read_suite, write_suite
 from mncover.suites.model import Case, Suite, Test
-from tests.test_cli import error_of
+from tests.cli.test_commands import error_of
 
 
 def answers(*rows: tuple[float, ...]) -> Answers:

@@ -13,8 +13,8 @@ from mncover.coverage import Coverage
 from mncover.data import datafile
 from mncover.masks.masks import Masks
 from tests import tiny
+from tests.cli.test_commands import error_of
 from tests.folders import Material, write_material
-from tests.test_cli import error_of
 
 LEARN = ("--max-length", "20", "--set", "epochs=1", "--set", "word_hidden=4", "-q")
 

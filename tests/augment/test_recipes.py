@@ -16,7 +16,7 @@ from mncover.augment.transforms.words import lexicon, lexicon_names
 from mncover.cli import main
 from mncover.errors import SettingsError, TextError
 from mncover.suites.formats import load_suite
-from tests.test_cli import error_of
+from tests.cli.test_commands import error_of
 
 
 def test_a_template_gives_every_combination_once() -> None:

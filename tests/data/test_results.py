@@ -7,7 +7,7 @@ import pytest
 
 from mncover.data.display import display_percent
 from mncover.data.results import below, novelty, summarize
-from tests.test_laws import POOL, fresh, slow_cover, slow_hits
+from tests.engine.test_laws import POOL, fresh, slow_cover, slow_hits
 
 
 @pytest.mark.parametrize(

@@ -30,10 +30,10 @@ from mncover.paper.protocols import at_budget, random_at_budget
 from mncover.selection.cases import cases_of
 from mncover.suites.formats import load_suite, save_suite
 from mncover.suites.model import Suite
+from tests.cli.test_commands import error_of
+from tests.cli.test_run_suites import material, suite_of  # noqa: F401
 from tests.folders import Material, assemble, write_material
-from tests.test_cli import error_of
-from tests.test_protocols import F, N, P, of
-from tests.test_run_suites import material, suite_of  # noqa: F401
+from tests.paper.test_protocols import F, N, P, of
 
 
 def test_the_tables_have_the_papers_tests_and_the_released_suites_have_them_all(

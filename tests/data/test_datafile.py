@@ -17,7 +17,7 @@ from mncover.data import datafile
 from mncover.data.store import CoverageData, Run
 from mncover.errors import DataFileError, MismatchError
 from tests import tiny
-from tests.test_laws import POOL, TRAIN, assert_same_data, fresh
+from tests.engine.test_laws import POOL, TRAIN, assert_same_data, fresh
 
 
 @pytest.fixture

@@ -18,9 +18,9 @@ from mncover.report.sets import averages, reductions
 from mncover.selection.saturation import Curve, saturation
 from mncover.selection.sets import compare_sets, sample_size
 from tests import tiny
+from tests.cli.test_commands import error_of
 from tests.folders import Material, write_material
 from tests.slow import SlowCover
-from tests.test_cli import error_of
 
 BINS, LENGTH = 5, 10
 
