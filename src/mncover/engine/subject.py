@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from mncover.engine.batches import Encoding
-from mncover.engine.parallel import lanes
+from mncover.engine.parallel import workers_on
 from mncover.errors import ModelError
 from mncover.types import Text, well_formed
 
@@ -86,7 +86,7 @@ class Subject:
         return bool(self.n_labels) and decoder and self._text_config.pad_token_id is None
 
     @property
-    def lanes(self) -> int:
+    def workers(self) -> int:
         """How many batches may run at a time.
 
         One, if the model is spread over devices, whose hooks move weights about, or if it has
@@ -95,7 +95,7 @@ class Subject:
         spread = len(set(getattr(self.model, "hf_device_map", {}).values())) > 1
         rope = str(getattr(self._text_config, "rope_parameters", ""))
         changing = "'dynamic'" in rope or "'longrope'" in rope
-        return 1 if spread or changing else lanes(self.device)
+        return 1 if spread or changing else workers_on(self.device)
 
     @property
     def _text_config(self) -> Any:

@@ -21,7 +21,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from mncover.data.files import replacing
-from mncover.data.store import MaskSummary, Scored
+from mncover.data.identity import MaskSummary, Scored
 from mncover.errors import MaskError
 from mncover.masks.settings import LearningSettings, Normalisation
 from mncover.masks.vocabulary import Keys

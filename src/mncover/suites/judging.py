@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mncover.data.store import CoverageData
-from mncover.errors import SettingsError, TextError
+from mncover.errors import DataFileError, MnCoverError, SettingsError, TextError
 from mncover.suites.expectations import Answers, Expectation, Verdict, case_verdict, judge
 from mncover.suites.model import Case, How, Label, Outline, Suite, Test, known_way
 from mncover.types import Text
@@ -190,6 +190,17 @@ def _as_tuple(label: Label) -> tuple[int | str, ...]:
     return label if isinstance(label, tuple) else (label,)
 
 
+def outline_of(data: CoverageData, run: str) -> Outline | None:
+    """Return the outline of a run's suite of tests, if it ran one."""
+    value = data.outlines.get(run)
+    if value is None:
+        return None
+    try:
+        return Outline.from_json(value)
+    except (MnCoverError, LookupError, TypeError, ValueError) as error:
+        raise DataFileError(f"the suite in the data file is damaged ({error})") from error
+
+
 def judge_data(data: CoverageData) -> Iterator[Outcome]:
     """Judge the cases of every suite that was run, as far as they are complete."""
     for _, outcome, _ in judged_cases(data):
@@ -199,19 +210,19 @@ def judge_data(data: CoverageData) -> Iterator[Outcome]:
 def judged_cases(data: CoverageData) -> Iterator[tuple[Outline, Outcome, list[list[int]]]]:
     """Yield the outcome of every test, with its suite and the table's rows of each of its cases."""
     for number, run in enumerate(data.runs):
-        outline = data.outlines.get(run.id)
+        outline = outline_of(data, run.id)
         if outline is None:
             continue
-        whole = [rows for _, rows in complete_cases(data, number)]
-        for outcome in judge_run(data, number):
+        whole = [rows for _, rows in complete_cases(data, number, outline)]
+        for outcome in judge_run(data, number, outline):
             n = len(outcome.test.cases)
             yield outline, outcome, whole[:n]
             whole = whole[n:]
 
 
-def complete_cases(data: CoverageData, run: int) -> list[tuple[int, list[int]]]:
+def complete_cases(data: CoverageData, run: int, outline: Outline) -> list[tuple[int, list[int]]]:
     """Return the number and the rows of every case of a run all of whose texts were run."""
-    table, sizes = data.table, data.outlines[data.runs[run].id].sizes
+    table, sizes = data.table, outline.sizes
     by_case: list[list[int]] = [[] for _ in sizes]
     rows = np.flatnonzero(table["run"] == run)
     for row in rows[np.argsort(table["index"][rows], kind="stable")]:
@@ -220,11 +231,11 @@ def complete_cases(data: CoverageData, run: int) -> list[tuple[int, list[int]]]:
     return [(number, mine) for number, (mine, size) in enumerate(pairs) if len(mine) == size]
 
 
-def judge_run(data: CoverageData, number: int) -> list[Outcome]:
-    """Judge the complete cases of one run, which must have an outline."""
-    table, outline = data.table, data.outlines[data.runs[number].id]
+def judge_run(data: CoverageData, run: int, outline: Outline) -> list[Outcome]:
+    """Judge the complete cases of one run."""
+    table = data.table
     texts: list[tuple[Text, ...]] = [()] * len(outline.sizes)
-    whole = complete_cases(data, number)
+    whole = complete_cases(data, run, outline)
     for case, rows in whole:
         texts[case] = tuple(table.texts[row] for row in rows)
     answers = in_suite_classes(
