@@ -116,7 +116,7 @@ def test_a_pack_is_one_call_of_the_model() -> None:
         lambda module, args, kwargs, output: calls.append(kwargs["input_ids"].shape),
         with_kwargs=True,
     )
-    lanes = engine.subject.lanes
+    lanes = engine.subject.workers
     assert len(seen(engine, texts, packed=True)) == 12
     assert 1 <= len(calls) <= lanes
     assert {shape[0] for shape in calls} == {1}
