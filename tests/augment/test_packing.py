@@ -28,7 +28,7 @@ TOGETHER = sorted(set(tiny.BUILDERS) - set(APART))
 
 def engine_for(model: Any, tokenizer: Any, **options: Any) -> Engine:
     cov = Coverage(model, tokenizer, bins=20, max_length=MAX_LENGTH, **options)
-    return cov.calibrate(tiny.texts(40, seed=1, longest=28), cache=False)._require_engine()
+    return cov.calibrate(tiny.texts(40, seed=1, longest=28), cache=False).engine
 
 
 def mixed() -> list[Any]:

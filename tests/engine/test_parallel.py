@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from mncover import Coverage
 from mncover.engine.batches import MAX_TOKENS, batches_by_length
-from mncover.engine.parallel import LANE_TOKENS, batch_tokens, lanes, parallel
+from mncover.engine.parallel import WORKER_TOKENS, batch_tokens, parallel, workers_on
 from mncover.engine.subject import Subject
 from mncover.engine.taps import find_taps
 from mncover.errors import ActivationError
@@ -83,12 +83,12 @@ def test_torch_uses_one_thread_in_each_call_and_has_all_of_them_back_afterwards(
 
 
 def test_one_batch_at_a_time_where_threads_would_not_help() -> None:
-    assert lanes(CPU) == 4
-    assert lanes(torch.device("cuda")) == 1
+    assert workers_on(CPU) == 4
+    assert workers_on(torch.device("cuda")) == 1
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert lanes(CPU) == 1
+        assert workers_on(CPU) == 1
     torch.set_num_threads(1)
-    assert lanes(CPU) == 1
+    assert workers_on(CPU) == 1
 
 
 def test_a_model_that_changes_while_it_runs_runs_one_batch_at_a_time() -> None:
@@ -106,11 +106,11 @@ def test_a_model_that_changes_while_it_runs_runs_one_batch_at_a_time() -> None:
 
 
 def test_batches_that_run_parallel_hold_fewer_tokens() -> None:
-    assert (batch_tokens(1), batch_tokens(2)) == (MAX_TOKENS, LANE_TOKENS)
+    assert (batch_tokens(1), batch_tokens(2)) == (MAX_TOKENS, WORKER_TOKENS)
     lengths = [64] * 100
     sizes = [len(rows) for rows in batches_by_length(lengths, 32, batch_tokens(2))]
     assert sum(sizes) == 100
-    assert max(sizes) == LANE_TOKENS // 64
+    assert max(sizes) == WORKER_TOKENS // 64
     assert [len(rows) for rows in batches_by_length([1000], 32, batch_tokens(2))] == [1]
 
 
@@ -120,7 +120,7 @@ def everything(architecture: str) -> dict[str, Any]:
     train, texts = tiny.texts(40, seed=1), tiny.texts(60, seed=2)
     cov = Coverage(model, tokenizer, bins=20, max_length=16, batch_size=3)
     cov.calibrate(train, cache=False)
-    engine = cov._require_engine()
+    engine = cov.engine
     assert engine.ranges is not None
     gain = cov.gain(texts).tolist()
     kept = cov.filter(texts).kept
@@ -173,7 +173,7 @@ def test_an_interruption_waits_for_batches_under_way_and_takes_all_hooks_away() 
     def interrupt(n: int) -> None:
         raise KeyboardInterrupt
 
-    engine = cov._require_engine()
+    engine = cov.engine
     with pytest.raises(KeyboardInterrupt):
         next(engine.windows([[text] for text in tiny.texts(40)], interrupt))
     assert not ours()
