@@ -63,6 +63,7 @@ class Kernels(Protocol):
     name: ClassVar[str]
     layout: Layout
     device: torch.device
+    _spans: dict[tuple[Kind, int], tuple[Site, slice]]
 
     # Arrays.
 

@@ -147,8 +147,9 @@ def _store(codes: NDArray[np.int64], bits: Array) -> None:
     for text in codes:
         known = text >= 0
         at = text[known]
+        places = (*np.nonzero(known), at >> 6)
         # A text has one code per neuron, so no two of these are the same place.
-        ints[(*np.nonzero(known), at >> 6)] |= (1 << (at & 63)).astype(np.uint64).astype(ints.dtype)
+        ints[places] |= (1 << (at & 63)).astype(np.uint64).astype(ints.dtype)
 
 
 def _finite(values: Array) -> bool:
