@@ -17,7 +17,7 @@ from mncover.criteria.binned import BINS
 from mncover.data import maps
 from mncover.data.layout import Layout, Site
 from mncover.engine.kernels import KERNELS, kernels_for, loops, plain_torch
-from mncover.engine.kernels.base import Kernels, code_type, no_cell
+from mncover.engine.kernels.base import Block, Kernels, code_type, no_cell
 from mncover.errors import SettingsError
 
 CPU = torch.device("cpu")
@@ -74,7 +74,7 @@ def code_of(value: float, low: float, high: float, cells: int) -> int | None:
             for a in ([[[value]]], [[low]], [[high]])
         ]
         codes = kernels.to_device(np.zeros((1, 1, 1), dtype=code_type(cells)))
-        assert kernels.encode(group_of(cells), *arrays, codes)
+        assert kernels.encode(group_of(cells), Block(*arrays), codes)
         code = int(kernels.to_numpy(codes).item())
         found.append(None if code == no_cell(cells) else code)
     assert len(set(found)) == 1
@@ -200,14 +200,14 @@ def test_hit_sets_exactly_the_bits_of_the_codes(name: str, coding: str, cells: i
         values, low, high, bits = case.on(kernels, site)
         masked = kernels.to_device(before.copy())
         keep = kernels.to_device(case.keep[site])
-        assert kernels.hit(group, values, low, high, bits, masked, keep)
+        assert kernels.hit(group, Block(values, low, high, keep), bits, masked)
         expected = case.hit(before, codes)
         np.testing.assert_array_equal(kernels.bits_to_numpy(bits, cells), expected)
         kept = np.where(case.keep[site][:, None] != 0, codes, -1)
         found = kernels.bits_to_numpy(masked, cells)
         np.testing.assert_array_equal(found, case.hit(before, kept))
         alone = kernels.to_device(before.copy())
-        assert kernels.hit(group, values, low, high, alone)
+        assert kernels.hit(group, Block(values, low, high), alone)
         np.testing.assert_array_equal(kernels.bits_to_numpy(alone, cells), expected)
         assert (expected != before).any()
 
@@ -225,7 +225,8 @@ def test_novel_counts_the_bits_that_hit_would_set_for_one_text(
         arrays = case.on(kernels, site)
         counts = kernels.new_counts(case.texts)
         keep = kernels.to_device(case.keep[site]) if masked else None
-        assert kernels.novel(group_of(cells, coding), *arrays, counts, keep)
+        block = Block(*arrays[:3], keep)
+        assert kernels.novel(group_of(cells, coding), block, arrays[3], counts)
         if masked:
             codes = np.where(case.keep[site][:, None] != 0, codes, -1)
         expected = [
@@ -245,7 +246,8 @@ def test_encode_writes_the_codes(name: str, coding: str, cells: int) -> None:
     for site in LAYOUT.sites:
         expected = case.codes(site)
         codes = kernels.new_codes(case.texts, site, LENGTH, cells)
-        assert kernels.encode(group_of(cells, coding), *case.on(kernels, site)[:3], codes)
+        block = Block(*case.on(kernels, site)[:3])
+        assert kernels.encode(group_of(cells, coding), block, codes)
         found = kernels.to_numpy(codes).astype(np.int64)
         np.testing.assert_array_equal(np.where(found == no_cell(cells), -1, found), expected)
 
@@ -417,10 +419,11 @@ def test_every_loop_notices_a_value_that_is_not_finite(
     values, low, high, bits = case.on(kernels, site)
     copies = [kernels.copy_of(array) for array in (low, high)]
     assert not kernels.widen(values, *copies)
-    assert not kernels.hit(group, values, low, high, kernels.copy_of(bits))
-    assert not kernels.novel(group, values, low, high, bits, kernels.new_counts(3))
+    block = Block(values, low, high)
+    assert not kernels.hit(group, block, kernels.copy_of(bits))
+    assert not kernels.novel(group, block, bits, kernels.new_counts(3))
     codes = kernels.new_codes(3, site, LENGTH, 10)
-    assert not kernels.encode(group, values, low, high, codes)
+    assert not kernels.encode(group, block, codes)
 
 
 @every_kernel
