@@ -17,7 +17,10 @@ from tests import messages, modules
 
 ROOT = Path(__file__).resolve().parents[1]
 COMMAND_PAGES = sorted((ROOT / "docs" / "commands").glob("*.md"))
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 
 HELP_BLOCK = re.compile(r"^```text\n\$ mncover ([^\n]*?) ?--help\n(.*?)^```$", re.M | re.S)
 FENCED = re.compile(r"^```.*?^```$", re.M | re.S)
