@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+import itertools
 import re
 import sys
 from collections.abc import Iterator
@@ -26,6 +27,9 @@ VARIES = re.compile(r"\{[^{}]*\}")
 # A message with fewer characters of its own only passes on another one, as "{path}: {error}" does.
 OWN = 12
 
+# What the variables of a function may hold, by their names.
+Strings = dict[str, list[str]]
+
 
 def same(message: str) -> str:
     """Return what two messages share if they are the same one."""
@@ -36,17 +40,15 @@ def raised() -> dict[str, list[str]]:
     """Return every message of an error, each with the class and places that raise it."""
     found: dict[str, list[str]] = {}
     for path in sorted(PACKAGE.rglob("*.py")):
-        for node in ast.walk(_parsed(path)):
-            if isinstance(node, ast.Call) and _is_error(node.func) and node.args:
-                message = _message(node)
-                if len(VARIES.sub("", message)) >= OWN:
-                    where = f"{ast.unparse(node.func)} {path.relative_to(PACKAGE)}:{node.lineno}"
-                    found.setdefault(same(message), [message]).append(where)
+        for call, variables in _errors(_parsed(path), {}):
+            where = f"{ast.unparse(call.func)} {path.relative_to(PACKAGE)}:{call.lineno}"
+            for message in filter(_says_something, _messages(call, variables)):
+                found.setdefault(same(message), [message]).append(where)
     return {places[0]: places[1:] for places in found.values()}
 
 
-def said() -> set[str]:
-    """Return every string of the source, raised or printed, as `same` gives it."""
+def said() -> dict[str, str]:
+    """Return every string of the source, raised or printed, by what `same` gives for it."""
     strings = (
         node
         for path in PACKAGE.rglob("*.py")
@@ -54,7 +56,7 @@ def said() -> set[str]:
         if isinstance(node, ast.JoinedStr)
         or (isinstance(node, ast.Constant) and isinstance(node.value, str))
     )
-    return {same(_template(node)) for node in strings}
+    return {same(text): text for node in strings for text in _templates(node, {})}
 
 
 def listed() -> list[str]:
@@ -71,17 +73,22 @@ def missing() -> dict[str, list[str]]:
 
 def stale() -> list[str]:
     """Return the messages of the page that the source neither raises nor prints."""
-    known = said() | {same(message) for message in raised()}
+    known = said().keys() | {same(message) for message in raised()}
     return [message for message in listed() if same(message) not in known]
 
 
-def reworded(least: float = 0.6) -> dict[str, str]:
-    """Return the stale messages that a missing one resembles, with that one."""
+def reworded() -> dict[str, str]:
+    """Return the stale messages that a new one resembles: one that is raised, or else printed."""
+    on_page = {same(message) for message in listed()}
     left = {same(message): message for message in missing()}
+    printed = {key: text for key, text in said().items() if key not in on_page and "{}" in key}
     pairs = {}
     for old in stale():
-        for found in difflib.get_close_matches(same(old), left, n=1, cutoff=least):
-            pairs[old] = left.pop(found)
+        for new, least in ((left, 0.6), (printed, 0.75)):
+            found = difflib.get_close_matches(same(old), new, n=1, cutoff=least)
+            if found:
+                pairs[old] = new.pop(found[0])
+                break
     return pairs
 
 
@@ -89,27 +96,50 @@ def _parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
+def _errors(node: ast.AST, variables: Strings) -> Iterator[tuple[ast.Call, Strings]]:
+    """Yield every error that is made, with the strings that its function's variables may hold."""
+    if isinstance(node, ast.FunctionDef):
+        variables = {}
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.Assign) and isinstance(inner.targets[0], ast.Name):
+                texts = [text for text in _templates(inner.value, {}) if _says_something(text)]
+                variables.setdefault(inner.targets[0].id, []).extend(texts)
+    if isinstance(node, ast.Call) and _is_error(node.func) and node.args:
+        yield node, variables
+    for child in ast.iter_child_nodes(node):
+        yield from _errors(child, variables)
+
+
 def _is_error(function: ast.expr) -> bool:
     kind = getattr(errors, function.id, None) if isinstance(function, ast.Name) else None
     return isinstance(kind, type) and issubclass(kind, errors.MnCoverError)
 
 
-def _message(call: ast.Call) -> str:
-    parts = [_template(argument) for argument in call.args]
+def _says_something(message: str) -> bool:
+    return len(VARIES.sub("", message)) >= OWN
+
+
+def _messages(call: ast.Call, variables: Strings) -> list[str]:
     if ast.unparse(call.func) == errors.MissingExtraError.__name__:
-        return str(errors.MissingExtraError(*parts))
-    return parts[0]
+        parts = (_templates(argument, variables)[0] for argument in call.args)
+        return [str(errors.MissingExtraError(*parts))]
+    return _templates(call.args[0], variables)
 
 
-def _template(node: ast.expr) -> str:
-    """Return a string with names in braces for what varies."""
+def _templates(node: ast.expr, variables: Strings) -> list[str]:
+    """Return what a string may be, with names in braces for what varies."""
     if isinstance(node, ast.Constant):
-        return str(node.value)
+        return [str(node.value)]
     if isinstance(node, ast.JoinedStr):
-        return "".join(_template(part) for part in node.values)
+        return _joined([_templates(part, variables) for part in node.values])
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        return _template(node.left) + _template(node.right)
-    return "{" + next(_names(node), "…") + "}"
+        return _joined([_templates(part, variables) for part in (node.left, node.right)])
+    name = next(_names(node), "…")
+    return variables.get(name) or ["{" + name + "}"]
+
+
+def _joined(parts: list[list[str]]) -> list[str]:
+    return ["".join(choice) for choice in itertools.product(*parts)]
 
 
 def _names(node: ast.AST) -> Iterator[str]:
