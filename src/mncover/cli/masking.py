@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 from rich.console import Console
 
@@ -67,8 +67,7 @@ def run_mask_job(job: MaskJob, top: int) -> int:
     if masks is not None:
         masks.save(job.output)
     else:
-        unseen: Any = job.unseen
-        train = _train(job)
+        unseen, train = cast(Unseen | None, job.unseen), _train(job)
         masks = learn_to_file(
             subject, train, job.settings, job.output, quiet=job.quiet, unseen=unseen
         )

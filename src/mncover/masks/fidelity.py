@@ -53,10 +53,9 @@ def agreement(
     subject: Subject, masks: Masks, encodings: Sequence[Encoding], plain: NDArray[np.int64]
 ) -> float:
     """Return the share of texts whose prediction through the masks equals the plain one."""
-    table = MaskTable(masks, subject.device)
-    message = None
-    if masks.message is not None:
-        message = torch.from_numpy(masks.message).to(subject.device)
+    device, learnt = subject.device, masks.message
+    table = MaskTable(masks, device)
+    message = None if learnt is None else torch.from_numpy(learnt).to(device)
 
     def change(ids: Tensor, embeddings: Tensor) -> Tensor:
         words, pairs = table.words_of(ids).float(), table.pairs_of(ids).float()

@@ -140,13 +140,9 @@ class Masks:
         The measured fidelity is dropped: it belongs to the old masks.
         """
         facts = {name: value for name, value in self.facts.items() if name != FIDELITY}
-        return replace(
-            self,
-            facts=facts,
-            word_threshold=self.word_threshold if words is None else words,
-            pair_threshold=self.pair_threshold if pairs is None else pairs,
-            unseen=self.unseen if unseen is None else unseen,
-        )
+        given = {"word_threshold": words, "pair_threshold": pairs, "unseen": unseen}
+        changes: dict[str, Any] = {name: new for name, new in given.items() if new is not None}
+        return replace(self, facts=facts, **changes)
 
     @cached_property
     def keep_words(self) -> NDArray[np.bool_]:
@@ -209,9 +205,9 @@ class Masks:
     def require_tokenizer(self, fingerprint: str) -> None:
         """Refuse any tokenizer but the one that the masks were made for."""
         if fingerprint != self.tokenizer_fingerprint:
+            which = f"{self.tokenizer_fingerprint[:12]}, not {fingerprint[:12]}"
             raise MaskError(
-                "the masks were made for another tokenizer "
-                f"({self.tokenizer_fingerprint[:12]}, not {fingerprint[:12]}): "
+                f"the masks were made for another tokenizer ({which}): "
                 "learn them for this model with `mncover masks`."
             )
 
@@ -236,9 +232,8 @@ class Masks:
                 metadata = file.metadata() or {}
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         except FileNotFoundError as error:
-            raise MaskError(
-                f"{path}: no such file of masks; `mncover masks` writes one."
-            ) from error
+            why = "no such file of masks; `mncover masks` writes one."
+            raise MaskError(f"{path}: {why}") from error
         except (SafetensorError, OSError) as error:
             raise MaskError(f"{path}: cannot be read as masks ({error}).") from error
         try:

@@ -178,7 +178,7 @@ FIELDS = {
 def record(row: Row) -> dict[str, Any]:
     """Return a row as plain values with the names in `FIELDS`; None where there is no value."""
     arm, perturbed = row.arm, row.perturbed
-    values: dict[str, Any] = {
+    return {
         "task": row.task,
         "arm": arm.name,
         "texts_added": arm.texts,
@@ -193,7 +193,6 @@ def record(row: Row) -> dict[str, Any]:
         "perturbed_half_width": perturbed and perturbed.half,
         **_flat("perturbed_minus_none", row.perturbed_to_none),
     }
-    return {name: values[name] for name in FIELDS}
 
 
 def _flat(name: str, found: Difference | None) -> dict[str, float | None]:
