@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from rich.console import Console
 from rich.table import Table
-from tests.test_failures import plain_rate
+from tests.suites.test_judging import plain_rate
 
 from benchmarks.speed import BATCH, MAX_LENGTH, tensors
 from mncover.data.results import summarize
@@ -35,10 +35,10 @@ from mncover.engine.loading import load_subject
 from mncover.engine.running import Job, run_suite
 from mncover.engine.subject import Subject
 from mncover.engine.windows import Window
-from mncover.suites.formats import load_suite
-from mncover.suites.formats.tables import TextFile, read_texts
-from mncover.suites.judging import neutral_band
+from mncover.suites.formats import load_suite, read_texts
+from mncover.suites.judging import judge_data, neutral_band
 from mncover.suites.model import Suite
+from mncover.suites.rows import Rows
 from mncover.types import Settings, Text
 
 STATUS = Path("/proc/self/status")
@@ -132,14 +132,14 @@ def measure(model: str, path: Path, train: Path, part: str) -> dict[str, Any]:
     plain.go_on(20 * BATCH)  # the first batches are slower
     with tempfile.TemporaryDirectory() as folder, Resident() as resident:
         output = Path(folder) / "run.mncover"
-        job = Job(engine, TextFile.of_suite(path, suite), calibration, output, print)
+        job = Job(engine, Rows.of_suite(path, suite), calibration, output, print)
         before, start = plain.seconds, time.perf_counter()
         data = run_suite(job)
         run_s = time.perf_counter() - start - (plain.seconds - before)
         size = output.stat().st_size
     answers = plain.answers()
     rates = plain_rates(suite, answers)
-    result = summarize(data)
+    result = summarize(data, tuple(judge_data(data)))
     return {
         "model": Path(model).name,
         "suite": path.name,

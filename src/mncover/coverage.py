@@ -25,6 +25,7 @@ from mncover.report import plots
 from mncover.report.progress import bar
 from mncover.selection.greedy import greedy
 from mncover.selection.sequential import Selection, sequential_filter
+from mncover.suites.judging import judge_data
 from mncover.suites.rows import Rows
 from mncover.types import Settings, Text, check_cases, check_texts
 
@@ -132,7 +133,7 @@ class Coverage:
         `gains`, what each text adds in that order is recorded too, which takes a little longer.
         """
         engine, recorder = self._require_engine(), self._require_recorder()
-        rows = Rows.make(check_texts(texts), context, labels, engine.subject.labels)
+        rows = Rows.make(check_texts(texts), context, labels).numbered(engine.subject.labels)
         if not gains:
             recorder.record(rows)
             return self
@@ -218,7 +219,7 @@ class Coverage:
 
     def result(self) -> Result:
         """Return the numbers: Cover and mnCover, bins by kind, layer, head and context."""
-        return summarize(self.data)
+        return summarize(self.data, tuple(judge_data(self.data)))
 
     def plot_contexts(self) -> Any:
         """Return a matplotlib figure of what each context covers, and what only it covers."""

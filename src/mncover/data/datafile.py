@@ -26,7 +26,6 @@ from mncover.data.layout import Layout
 from mncover.data.store import CoverageData, Identity, MaskSummary, Run
 from mncover.data.table import COLUMNS, NEW_BINS, UNKNOWN, Table
 from mncover.errors import DataFileError, MnCoverError
-from mncover.suites.model import Outline
 from mncover.types import Settings, Text, __version__, is_text
 
 # 1: the first. 2: masks, a map of mnCover for each context, and what each text adds to it;
@@ -62,8 +61,7 @@ def _members(data: CoverageData) -> Any:
         yield f"table/{name}.npy", _npy(data.table[name]), zipfile.ZIP_DEFLATED
     yield PROBABILITIES, _npy(data.table.probabilities), zipfile.ZIP_DEFLATED
     if data.outlines:
-        suites = {run: outline.to_json() for run, outline in data.outlines.items()}
-        yield SUITES, json.dumps(suites).encode("ascii"), zipfile.ZIP_DEFLATED
+        yield SUITES, json.dumps(data.outlines).encode("ascii"), zipfile.ZIP_DEFLATED
     # Escaped to ASCII: JSON then carries even lone surrogates, which UTF-8 cannot.
     yield TEXTS, json.dumps(data.table.texts).encode("ascii"), zipfile.ZIP_DEFLATED
 
@@ -173,8 +171,7 @@ def _read(archive: zipfile.ZipFile) -> CoverageData:
         for metric in data.metrics:
             data.put_packed(context, _member(archive, _map_name(number, metric), sums), metric)
     if SUITES in sums:
-        suites = json.loads(_member(archive, SUITES, sums))
-        data.outlines = {str(run): Outline.from_json(value) for run, value in suites.items()}
+        data.outlines = dict(json.loads(_member(archive, SUITES, sums)))
     probabilities = _array(_member(archive, PROBABILITIES, sums), "<f4")
     texts = _texts(_member(archive, TEXTS, sums))
     columns = {name: _column(archive, name, header, len(texts)) for name in COLUMNS}
@@ -190,10 +187,10 @@ def _check_cases(data: CoverageData) -> None:
     """Refuse rows of a suite of tests whose case the suite does not have."""
     for number, run in enumerate(data.runs):
         cases = data.table["case"][data.table["run"] == number]
-        outline = data.outlines.get(run.id)
-        if outline is None or not len(cases):
+        if run.id not in data.outlines:
             continue
-        if cases.min() < 0 or cases.max() >= len(outline.sizes):
+        total = sum(len(test["sizes"]) for test in data.outlines[run.id]["tests"])
+        if len(cases) and (cases.min() < 0 or cases.max() >= total):
             raise DataFileError("the cases in its table do not fit its suite")
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,10 @@ from mncover.data.display import html_table, percent
 from mncover.data.layout import Layout
 from mncover.data.store import CoverageData, Identity
 from mncover.data.table import UNKNOWN
-from mncover.suites.judging import Outcome, judge_data
 from mncover.types import Settings
+
+if TYPE_CHECKING:
+    from mncover.suites.judging import Outcome
 
 # A text is redundant if at most this share of what it makes the model do is new.
 REDUNDANT_AT = 0.01
@@ -233,10 +235,13 @@ def tally_of(identity: Identity, sites: Sequence[SiteResult]) -> Tally:
     return Tally(word, attention, identity.settings.attention_weight)
 
 
-def summarize(data: CoverageData, redundant_at: float = REDUNDANT_AT) -> Result:
+def summarize(
+    data: CoverageData, outcomes: tuple[Outcome, ...] = (), redundant_at: float = REDUNDANT_AT
+) -> Result:
     """Compute all numbers of a measurement; maps are unpacked one at a time, twice.
 
-    A text counts as redundant if its novelty is at most `redundant_at`.
+    `outcomes` are the results of the tests (see `judge_data`). A text counts as redundant if its
+    novelty is at most `redundant_at`.
     """
     plain, tally, sites = _contributions(data, COVER)
     masked: list[Contribution] = []
@@ -248,7 +253,6 @@ def summarize(data: CoverageData, redundant_at: float = REDUNDANT_AT) -> Result:
             for site, other in zip(sites, masked_sites, strict=True)
         )
     redundant = novelty(data) <= redundant_at
-    outcomes = tuple(judge_data(data))
     contexts = tuple(
         _with_failures(
             _context(data, number, plain[number], masked[number] if masked else None, redundant),

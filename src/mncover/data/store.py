@@ -24,7 +24,6 @@ from mncover.data import maps
 from mncover.data.layout import Layout
 from mncover.data.table import Table
 from mncover.errors import MaskError, MismatchError
-from mncover.suites.model import Outline
 from mncover.types import Settings
 
 
@@ -173,7 +172,7 @@ class CoverageData:
     def __init__(self, identity: Identity) -> None:
         self.identity = identity
         self.runs: list[Run] = []
-        self.outlines: dict[str, Outline] = {}  # of the suites of tests, by the run's id
+        self.outlines: dict[str, dict[str, Any]] = {}  # of test suites, as JSON, by run id
         self.table = Table.empty(len(identity.labels))
         self._blobs = BlobStore()
         self._contexts: dict[str, dict[Metric, Blob]] = {}  # what was packed so far

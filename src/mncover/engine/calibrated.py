@@ -8,8 +8,9 @@ from mncover.cli.config import Config
 from mncover.engine.engine import Engine
 from mncover.engine.loading import load_subject
 from mncover.masks.masks import Masks
-from mncover.suites.formats import is_test_suite, load_suite
-from mncover.suites.formats.tables import Fields, TextFile, field_names, read_texts
+from mncover.suites.formats import field_names, is_test_suite, load_suite, read_texts
+from mncover.suites.formats.records import Fields
+from mncover.suites.rows import Rows
 from mncover.types import Settings
 
 
@@ -24,14 +25,14 @@ def calibrated_engine(model: str, config: Config, quiet: bool) -> Engine:
     return engine
 
 
-def suite_texts(path: Path, config: Config) -> TextFile:
+def suite_texts(path: Path, config: Config) -> Rows:
     """Read a suite of tests, or a plain file of texts."""
     if is_test_suite(path):
-        return TextFile.of_suite(path, load_suite(path))
+        return Rows.of_suite(path, load_suite(path))
     return read_texts(path, Fields(config.text, config.pair, config.label, config.context))
 
 
-def train_texts(config: Config) -> TextFile:
+def train_texts(config: Config) -> Rows:
     """Read the training texts by the suite's fields if the file has them, else by usual names."""
     path = Path(str(config.train))
     asked = {name for name in (config.text, config.pair) if name is not None}

@@ -15,15 +15,13 @@ import numpy as np
 
 from mncover.data import datafile
 from mncover.data.store import CoverageData, Run
-from mncover.data.table import UNKNOWN
 from mncover.engine.engine import Engine
 from mncover.engine.recorder import Recorder
 from mncover.errors import DataFileError, MismatchError
 from mncover.report.progress import bar
-from mncover.suites.formats.tables import TextFile
-from mncover.suites.judging import How, in_suite_classes
-from mncover.suites.model import Outline
-from mncover.suites.rows import Rows, label_numbers
+from mncover.suites.judging import in_suite_classes
+from mncover.suites.model import How, Outline
+from mncover.suites.rows import Rows
 from mncover.types import Text
 
 # Unfinished work is written down so often at most, and never for more than a fiftieth of the time.
@@ -38,7 +36,7 @@ class Job:
     """One suite to be run by an engine into a data file."""
 
     engine: Engine
-    suite: TextFile
+    suite: Rows
     train: list[Text]
     output: Path
     say: Say
@@ -53,14 +51,12 @@ class Job:
 def run_suite(job: Job) -> CoverageData:
     """Calibrate (or find the ranges in the cache), measure the suite, write the data file."""
     suite, engine = job.suite, job.engine
-    labels = label_numbers(suite.labels, engine.subject.labels, suite.place)
-    cases = suite.cases or [UNKNOWN] * len(suite.texts)
-    rows = Rows(suite.texts, suite.contexts, labels, range(len(suite.texts)), cases).by_context()
+    rows = suite.numbered(engine.subject.labels).by_context()
     outline = _outline(job)
     engine.use_ranges(engine.calibrate(job.train, cache=True))
     data, run = _resumed(job) or (CoverageData(engine.identity()), _new_run(job))
     if outline is not None:
-        data.outlines[run.id] = outline
+        data.outlines[run.id] = outline.to_json()
     recorder = Recorder(engine, data, run)
     _record(job, recorder, rows.part(slice(len(data.table), None)))
     recorder.close()
@@ -75,9 +71,9 @@ def _outline(job: Job) -> Outline | None:
     A model that does not classify is measured, but there is nothing to judge.
     """
     subject = job.engine.subject
-    if job.suite.tests is None or subject.n_labels < 2:
+    if job.suite.suite is None or subject.n_labels < 2:
         return None
-    outline = Outline.of(job.suite.tests, job.classes)
+    outline = Outline.of(job.suite.suite, job.classes)
     nothing = np.empty((0, subject.n_labels))
     in_suite_classes(nothing, subject.labels, outline.labels, outline.classes)
     return outline

@@ -32,8 +32,7 @@ from mncover.errors import SettingsError, TextError
 from mncover.paper.finetuning import FineTuning, accuracy, fine_tune
 from mncover.paper.retraining import NONE, PAPER_TEXTS, RANDOM, Arm, Row, write_retraining
 from mncover.report.progress import bar
-from mncover.suites.formats.tables import read_texts
-from mncover.suites.rows import label_numbers
+from mncover.suites.formats import read_texts
 from mncover.types import Text, fingerprint_texts
 
 # What a base folder holds that decides what is trained: configuration, weights, tokenizer.
@@ -294,9 +293,8 @@ def _paper_seeds(task: str, train: TrainingSet) -> int:
 
 def _read(path: Path, names: Sequence[str]) -> TrainingSet:
     """Read texts with their classes; texts without one are of no use here."""
-    found = read_texts(path)
-    numbers = label_numbers(found.labels, names, found.place)
-    rows = [(text, n) for text, n in zip(found.texts, numbers, strict=True) if n >= 0]
+    found = read_texts(path).numbered(names)
+    rows = [(text, n) for text, n in zip(found.texts, found.labels, strict=True) if n >= 0]
     if not rows:
         raise TextError(f"{path}: no text has a label, and without labels nothing can be learnt.")
     return TrainingSet(tuple(text for text, _ in rows), tuple(n for _, n in rows))

@@ -25,7 +25,7 @@ from mncover.masks.learning import learn_masks
 from mncover.masks.settings import LearningSettings
 from mncover.report.progress import bar
 from mncover.selection.chance import wilson
-from mncover.suites.formats.tables import read_texts
+from mncover.suites.formats import read_texts
 
 # Fidelity in percent, by task and family.
 PAPER = {

@@ -17,7 +17,14 @@ from mncover.data.store import CoverageData
 from mncover.data.table import NEW_BINS, UNKNOWN
 from mncover.errors import DataFileError, SettingsError
 from mncover.selection.scores import SCORES as UNCERTAINTIES
-from mncover.suites.judging import FAILS, NOT_JUDGED, PASSES, complete_cases, judge_run
+from mncover.suites.judging import (
+    FAILS,
+    NOT_JUDGED,
+    PASSES,
+    complete_cases,
+    judge_run,
+    outline_of,
+)
 from mncover.suites.model import Outline, Suite
 from mncover.types import Text
 
@@ -127,8 +134,9 @@ def cases_by_run(data: CoverageData) -> list[Cases]:
     found = []
     for number, run in enumerate(data.runs):
         mine = data.table["run"] == number
-        if run.id in data.outlines:
-            found.append(_suite_cases(data, number))
+        outline = outline_of(data, run.id)
+        if outline is not None:
+            found.append(_suite_cases(data, number, outline))
         elif (data.table["case"][mine] != UNKNOWN).any():
             raise DataFileError("the model has no classes, so the cases of its suite were not kept")
         else:
@@ -152,8 +160,7 @@ def _texts_as_cases(data: CoverageData, rows: NDArray[np.int64]) -> Cases:
     )
 
 
-def _suite_cases(data: CoverageData, run: int) -> Cases:
-    outline = data.outlines[data.runs[run].id]
+def _suite_cases(data: CoverageData, run: int, outline: Outline) -> Cases:
     of_test = np.repeat(np.arange(len(outline.tests)), [len(cases) for cases in outline.cases])
     whole = complete_cases(data, run)
     numbers = np.array([number for number, _ in whole], dtype=np.int64)
