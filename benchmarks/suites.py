@@ -33,10 +33,10 @@ from mncover.engine.batches import batches_by_length
 from mncover.engine.engine import Engine
 from mncover.engine.subject import Subject
 from mncover.engine.windows import Window
-from mncover.suites.formats import load_suite
-from mncover.suites.formats.tables import TextFile, read_texts
+from mncover.suites.formats import load_suite, read_texts
 from mncover.suites.judging import neutral_band
 from mncover.suites.model import Suite
+from mncover.suites.rows import Rows
 from mncover.types import Text
 
 STATUS = Path("/proc/self/status")
@@ -133,7 +133,7 @@ def measure(model: str, path: Path, train: Path, part: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder, Resident() as resident:
         output = Path(folder) / "run.mncover"
         before, start = plain.seconds, time.perf_counter()
-        run = cov.run(TextFile.of_suite(path, suite), output, calibration, say=print)
+        run = cov.run(Rows.of_suite(path, suite), output, calibration, say=print)
         run_s = time.perf_counter() - start - (plain.seconds - before)
         size = output.stat().st_size
     answers = plain.answers()
