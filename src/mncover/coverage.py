@@ -25,7 +25,8 @@ from mncover.selection.greedy import greedy
 from mncover.selection.saturation import THRESHOLDS, Curve, saturation
 from mncover.selection.sequential import Selection, sequential_filter
 from mncover.selection.sets import DRAWS, Comparison, compare_sets
-from mncover.suites.judging import How, judge_data
+from mncover.suites.judging import judge_data
+from mncover.suites.model import How
 from mncover.suites.rows import Rows
 from mncover.types import Settings, Text, check_cases, check_texts
 
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from mncover.engine.engine import Engine
     from mncover.engine.recorder import Recorder
     from mncover.masks.masks import Masks
-    from mncover.suites.formats.tables import TextFile
 
 
 class Coverage:
@@ -144,7 +144,7 @@ class Coverage:
         `gains`, what each text adds in that order is recorded too, which takes a little longer.
         """
         engine, recorder = self.engine, self._require_recorder()
-        rows = Rows.make(check_texts(texts), context, labels, engine.subject.labels)
+        rows = Rows.make(check_texts(texts), context, labels).numbered(engine.subject.labels)
         if not gains:
             recorder.record(rows)
             return self
@@ -155,7 +155,7 @@ class Coverage:
 
     def run(
         self,
-        suite: TextFile,
+        suite: Rows,
         output: str | Path,
         train: Sequence[Text] | None = None,
         classes: How = "auto",
