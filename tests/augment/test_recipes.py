@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from mncover.augment.recipes import fill_template, make_suite
+from mncover.augment.transforms import REGISTRY, Transform
 from mncover.augment.transforms.words import lexicon, lexicon_names
 from mncover.cli import main
 from mncover.errors import SettingsError, TextError
@@ -24,6 +26,18 @@ def test_a_template_gives_every_combination_once() -> None:
         "Bo is a baker.",
     ]
     assert fill_template("no field", words) == ["no field"]
+
+
+@pytest.mark.parametrize(
+    "expected",
+    [
+        *("an hour", "an honest man", "an heir", "an apple pie", "an Oscar", "an unusual film"),
+        *("a unit", "a user", "a European", "a one-off", "a house", "an uninvited guest", ""),
+    ],
+)
+def test_an_article_is_chosen_by_sound(expected: str) -> None:
+    word = expected.partition(" ")[2]
+    assert fill_template("{a:what}", {"what": [word]}) == [expected]
 
 
 def test_a_field_twice_is_one_word_and_numbered_fields_differ() -> None:
@@ -150,6 +164,26 @@ def test_a_recipe_that_is_wrong_is_refused_in_one_line(
         make_suite(path)
     assert "recipe.toml" in str(error.value)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", [name for name in REGISTRY if name != "WordSwapMaskedLM"])
+def test_every_transformation_can_be_named_in_a_recipe(
+    name: str, tmp_path: Path, real: Callable[[str], Transform]
+) -> None:
+    real(name)  # skips where its dictionary or vectors are missing
+    path = tmp_path / "recipe.toml"
+    text = "Anna wasn't in Paris: it is a terrible film of 1500 minutes."
+    path.write_text(f"[[tests]]\nname = 'a'\ntexts = [\"{text}\"]\nperturb = ['{name}']")
+    (test,) = make_suite(path).tests
+    assert test.cases[0].texts[0] == text
+    assert test.cases[0].texts[1] != text
+
+
+def test_a_recipe_cannot_name_a_language_model(tmp_path: Path) -> None:
+    path = tmp_path / "recipe.toml"
+    path.write_text("[[tests]]\nname = 'a'\ntexts = ['x']\nperturb = ['WordSwapMaskedLM']")
+    with pytest.raises(TextError, match="which a recipe cannot name"):
+        make_suite(path)
 
 
 def test_a_file_that_is_no_toml_is_refused(

@@ -209,10 +209,18 @@ EXAMPLES = {
     "WordSwapRandomCharacterSubstitution": ("A funny story", 4),
     "RandomSwap": ("Not a good film", 2),
     "WordSwapWordNet": ("He watched films.", 0),
+    "typos": ("A good film", 0),
+    "contractions": ("It isn't bad.", 0),
+    "punctuation": ("Good film!", 0),
+    "names": ("Anna left.", 1),
+    "locations": ("We met in Paris.", 1),
+    "numbers": ("It has 50 pages.", 0),
+    "negation": ("It was good.", 0),
+    "urls_and_handles": ("Good film", 2),
 }
 
 
-@pytest.mark.parametrize("name", PAPER)
+@pytest.mark.parametrize("name", REGISTRY)
 def test_the_examples_in_the_documentation_are_what_comes_out(
     name: str, real: Callable[[str], Transform]
 ) -> None:

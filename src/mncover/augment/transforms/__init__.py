@@ -77,7 +77,7 @@ class Entry:
 
 _ENTRIES = (
     Entry("RandomSynonymInsertion", "inserts a synonym after a word", "synonyms:insertion"),
-    Entry("WordSwapEmbedding", "replaces a word with one of similar use", "neighbours:swap"),
+    Entry("WordSwapEmbedding", "replaces a word with one whose vector is near", "neighbours:swap"),
     Entry("WordSwapChangeLocation", "replaces a city or a country", rewriting.locations),
     Entry("WordSwapChangeName", "replaces a first name", rewriting.names),
     Entry("WordSwapChangeNumber", "replaces a number", rewriting.change_number),
