@@ -8,11 +8,10 @@ puts "a" or "an" before the word.
 
 from __future__ import annotations
 
-import itertools
 import math
 import random
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from mncover.suites.formats.tables import read_texts
 from mncover.suites.model import KINDS, Case, Kind, Suite, Test
 from mncover.types import Text
 
+Field = tuple[str, str]  # a lexicon, and the digits after it
 _FIELD = re.compile(r"\{(a:)?([A-Za-z_]+?)(\d*)\}")
 
 
@@ -43,10 +43,9 @@ def fill_template(
     ['Ann is an actor.', 'Bo is an actor.']
     """
     parts = [template] if isinstance(template, str) else list(template)
-    fields = list(dict.fromkeys(field for part in parts for field in _fields(part)))
-    words = [_words(name, lexicons or {}) for name, _ in fields]
+    words = {field: _words(field[0], lexicons or {}) for part in parts for field in _fields(part)}
     texts: dict[Text, None] = {}
-    for filling in _fillings(fields, words, n, seed):
+    for filling in _fillings(words, n, seed):
         filled = [_filled(part, filling) for part in parts]
         texts.setdefault(filled[0] if isinstance(template, str) else (filled[0], filled[1]))
         if len(texts) == n:
@@ -54,7 +53,7 @@ def fill_template(
     return list(texts)
 
 
-def _fields(template: str) -> list[tuple[str, str]]:
+def _fields(template: str) -> list[Field]:
     """Return the lexicon and number of each field; refuse braces that are not a field."""
     rest = _FIELD.sub("", template)
     if "{" in rest or "}" in rest:
@@ -70,38 +69,29 @@ def _words(name: str, lexicons: Mapping[str, Sequence[str]]) -> Sequence[str]:
 
 
 def _fillings(
-    fields: Sequence[tuple[str, str]], words: Sequence[Sequence[str]], n: int | None, seed: int
-) -> Iterator[dict[tuple[str, str], str]]:
+    words: dict[Field, Sequence[str]], n: int | None, seed: int
+) -> Iterator[dict[Field, str]]:
     """Yield a word for each field: every combination in order, or enough of them for n, drawn."""
-    sizes = [len(w) for w in words]
-    total, rng = math.prod(sizes), random.Random(seed)
-    if n is None or n >= total:
-        numbers: Iterator[Sequence[int]] = itertools.product(*(range(size) for size in sizes))
-    else:
-        drawn = rng.sample(range(total), min(total, 20 * n))  # some repeat a word
-        numbers = (_digits(number, sizes) for number in drawn)
-    for places in numbers:
-        chosen = {f: w[i] for f, w, i in zip(fields, words, places, strict=True)}
+    total = math.prod(map(len, words.values()))
+    numbers: Sequence[int] = range(total)
+    if n is not None and n < total:
+        numbers = random.Random(seed).sample(numbers, min(total, 20 * n))  # some repeat a word
+    for number in numbers:
+        left, chosen = number, dict[Field, str]()
+        for field in reversed(words):
+            left, place = divmod(left, len(words[field]))
+            chosen[field] = words[field][place]
         if _differ(chosen):
             yield chosen
 
 
-def _digits(number: int, sizes: Sequence[int]) -> list[int]:
-    """Return the combination with this number."""
-    places = []
-    for size in reversed(sizes):
-        number, place = divmod(number, size)
-        places.append(place)
-    return places[::-1]
-
-
-def _differ(chosen: Mapping[tuple[str, str], str]) -> bool:
+def _differ(chosen: Mapping[Field, str]) -> bool:
     """Return whether the fields of one lexicon all have different words."""
     pairs = [(name, word) for (name, _), word in chosen.items()]
     return len(set(pairs)) == len(pairs)
 
 
-def _filled(template: str, words: Mapping[tuple[str, str], str]) -> str:
+def _filled(template: str, words: Mapping[Field, str]) -> str:
     def word(match: re.Match[str]) -> str:
         found = words[match[2], match[3]]
         return f"{article(found)} {found}" if match[1] and found else found
@@ -158,7 +148,7 @@ class _Maker:
     def _make(self, name: str, row: dict[str, Any]) -> Test:
         unknown = sorted(set(row) - _KNOWN)
         if unknown:
-            raise TextError(f"unknown {unknown[0]!r}; known are {', '.join(sorted(_KNOWN))}.")
+            raise TextError(f"unknown {unknown[0]!r}; known: {', '.join(sorted(_KNOWN))}.")
         cases = self._cases(row)
         if not cases:
             raise TextError("it has no cases: there is nothing to change in its texts.")
@@ -186,13 +176,13 @@ class _Maker:
         given = [source for source in ("template", "texts", "file") if source in row]
         if len(given) != 1:
             raise TextError("give its texts by exactly one of 'template', 'texts' and 'file'.")
-        n = _whole(row, "n", None)
-        makers: dict[str, Callable[[Any], list[Text]]] = {
-            "template": lambda value: self._filled(value, n),
-            "texts": lambda value: [_text(item) for item in _list(value, "texts")],
-            "file": lambda value: read_texts(self.folder / str(value)).texts,
-        }
-        found = makers[given[0]](row[given[0]])
+        n, value = _whole(row, "n", None), row[given[0]]
+        if given == ["template"]:
+            found = self._filled(value, n)
+        elif given == ["texts"]:
+            found = [_text(item) for item in _list(value, "texts")]
+        else:
+            found = read_texts(self.folder / str(value)).texts
         if n is not None and len(found) > n:
             found = random.Random(f"{self.seed} {self.number} texts").sample(found, n)
         return found

@@ -79,15 +79,14 @@ class MaskedLM:
 
     def many(self, texts: Sequence[str], rngs: Sequence[random.Random]) -> list[str | None]:
         """Return the results of single calls; the model sees the texts in batches."""
-        chosen = [_one_word(text, rng) for text, rng in zip(texts, rngs, strict=True)]
-        places = [i for i, word in enumerate(chosen) if word is not None]
-        masked = [_masked(texts[i], word) for i in places if (word := chosen[i]) is not None]
+        drawn = [_masked(text, rng) for text, rng in zip(texts, rngs, strict=True)]
+        masked = {i: one for i, one in enumerate(drawn) if one is not None}
         found: list[str | None] = [None] * len(texts)
-        for i, (_, word, _), best in zip(places, masked, self._guesses(masked), strict=True):
-            guesses = [g for g in best if not same_word(g, word.text.lower())][:BEST]
-            guesses.sort()  # the order of near ties may depend on the batch
-            if guesses:
-                found[i] = replaced(texts[i], word, rngs[i].choice(guesses))
+        guesses = self._guesses(list(masked.values()))
+        for (i, (_, word, _)), best in zip(masked.items(), guesses, strict=True):
+            others = [guess for guess in best if not same_word(guess, word.text.lower())][:BEST]
+            if others:  # sorted, as the order of near ties may depend on the batch
+                found[i] = replaced(texts[i], word, rngs[i].choice(sorted(others)))
         return found
 
     def _guesses(self, masked: Sequence[Masked]) -> list[list[str]]:
@@ -140,16 +139,14 @@ class MaskedLM:
 
     def _encoded(self, masked: Sequence[Masked]) -> list[Encoding]:
         """Tokenise the texts; those that are too long are cut on both sides of the mask."""
-        width = 8 * self.longest
-        encodings = self.subject.encode([self._window(m, width) for m in masked], 10**9)
-        long = [i for i, encoding in enumerate(encodings) if encoding.length > self.longest]
-        while long and width:
+        found: dict[int, Encoding] = {}
+        left, width = list(range(len(masked))), 8 * self.longest
+        while left:
+            windows = [self._window(masked[i], width) for i in left]
+            found.update(zip(left, self.subject.encode(windows, 10**9), strict=True))
+            left = [i for i in left if width and found[i].length > self.longest]
             width //= 2
-            again = self.subject.encode([self._window(masked[i], width) for i in long], 10**9)
-            for i, encoding in zip(long, again, strict=True):
-                encodings[i] = encoding
-            long = [i for i in long if encodings[i].length > self.longest]
-        return encodings
+        return [found[i] for i in range(len(masked))]
 
     def _window(self, masked: Masked, width: int) -> str:
         """Return the mask with `width` characters on both sides; earlier masks are dropped."""
@@ -157,13 +154,12 @@ class MaskedLM:
         return f"{before.replace(self.mask, ' ')}{self.mask}{masked.after[:width]}"
 
 
-def _one_word(text: str, rng: random.Random) -> Word | None:
+def _masked(text: str, rng: random.Random) -> Masked | None:
+    """Draw a word, and split its side of a pair there."""
     found = [word for word in common_words(text) if not is_stop_word(word.text)]
-    return rng.choice(found) if found else None
-
-
-def _masked(text: str, word: Word) -> Masked:
-    """Split the side of a pair that has the word at the word."""
+    if not found:
+        return None
+    word = rng.choice(found)
     before = text[: word.start].rpartition(BETWEEN)[2]
     return Masked(before, word, text[word.end :].partition(BETWEEN)[0])
 

