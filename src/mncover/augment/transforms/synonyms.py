@@ -165,16 +165,8 @@ def bases(word: str, ending: str) -> list[str]:
     if not word.endswith(ending) or len(word) < len(ending) + 2:
         return []
     stem = word[: -len(ending)]
-    found = [stem]
-    if ending == "s" and stem.endswith("e"):
-        found.append(stem[:-1])
-    if ending != "s":
-        found.append(f"{stem}e")
-        if stem[-1] == stem[-2]:
-            found.append(stem[:-1])
-    if ending in ("s", "ed") and stem.endswith("ie" if ending == "s" else "i"):
-        found.append(re.sub("ie?$", "y", stem))
-    return [base for base in found if inflect(base, ending) == word or base == stem]
+    options = dict.fromkeys([stem, f"{stem}e", stem[:-1], re.sub("ie?$", "y", stem)])
+    return [base for base in options if base == stem or inflect(base, ending) == word]
 
 
 def inflect(base: str, ending: str, irregular: Sequence[str] = ()) -> str | None:
