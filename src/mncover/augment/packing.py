@@ -112,14 +112,6 @@ class Packing:
         long = [_NOT_RUN if length else one for one, length in zip(encodings, lengths, strict=True)]
         return measure(taps, texts, long, reader, batch_size, advance)
 
-    def inputs(self, groups: Sequence[Sequence[Encoding]]) -> dict[str, Tensor]:
-        """Return the inputs of a row of groups of equally long texts."""
-        texts = [text for group in groups for text in group]
-        rows = {name: [i for t in texts for i in t.inputs[name]] for name in texts[0].inputs}
-        rows["position_ids"] = [self.first + i for text in texts for i in range(text.length)]
-        device = self.taps.subject.device
-        return {name: torch.tensor([row], device=device) for name, row in rows.items()}
-
     def run(
         self, forward: Forward, groups: Sequence[Sequence[Encoding]], reads: list[Read]
     ) -> None:
@@ -138,9 +130,15 @@ class Packing:
 
         token = _running.set(pack)
         try:
-            forward(self.inputs([*groups] * copies), read)
+            forward(self._inputs([text for group in groups for text in group] * copies), read)
         finally:
             _running.reset(token)
+
+    def _inputs(self, texts: Sequence[Encoding]) -> dict[str, Tensor]:
+        rows = {name: [i for t in texts for i in t.inputs[name]] for name in texts[0].inputs}
+        rows["position_ids"] = [self.first + i for text in texts for i in range(text.length)]
+        device = self.taps.subject.device
+        return {name: torch.tensor([row], device=device) for name, row in rows.items()}
 
 
 def find_packing(taps: Taps, max_length: int) -> Packing | None:

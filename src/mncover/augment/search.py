@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from mncover.augment.attempts import Attempt, Candidate, Drawing, Maker
 from mncover.augment.judge import Judge, Judged
@@ -33,14 +32,6 @@ LEAST_AHEAD, PART_AHEAD = 8, 8
 # How many texts a plan may accept, at least and at first; at most what fits into memory. After a
 # text that added nothing, the rest has to be planned again.
 LEAST_PLANNED, FIRST_PLANNED = 8, 64
-
-
-class Planned(NamedTuple):
-    """An attempt, what it makes, and whether that is expected to be accepted."""
-
-    attempt: Attempt
-    made: Candidate
-    accepted: bool
 
 
 class Search:
@@ -66,7 +57,8 @@ class Search:
         self._drawing = Drawing(settings.transforms, settings.seed)
         self._maker = Maker(seeds, transforms, self._drawing)
         self._judged: dict[tuple[int, Text], Judged] = {}
-        self._plan: deque[Planned] = deque()
+        # attempts, what they make, and whether that is expected to be accepted
+        self._plan: deque[tuple[Attempt, Candidate, bool]] = deque()
         self._planned = min(judge.capacity, FIRST_PLANNED)  # what the next plan may accept
 
     @property
@@ -156,7 +148,7 @@ class Search:
                 self._compare_ahead(future)
                 made = self._maker[attempt]
                 expected = self._foresee(attempt, made, future) or False
-            self._plan.append(Planned(attempt, made, expected))
+            self._plan.append((attempt, made, expected))
             if expected and made.text is not None:
                 promised.append(self._judged[attempt.seed, made.text])
                 future.seen.add(made.text)

@@ -51,13 +51,6 @@ class Masked(NamedTuple):
     after: str
 
 
-class _Places(threading.local):
-    """Where the masks are in the batch that a thread is running."""
-
-    rows: Tensor
-    columns: Tensor
-
-
 class MaskedLM:
     """Masks a word and replaces it with one of the model's best guesses."""
 
@@ -68,7 +61,7 @@ class MaskedLM:
             raise ModelError(f"{subject.name}: not a fill-mask model: give one that is.")
         self.head: Any = head
         self.mask: str = tokenizer.mask_token
-        self._places = _Places()
+        self._places = threading.local()  # of the masks in the batch that a thread is running
         self.longest = _longest(subject)
         self.words = _whole_words(tokenizer)
         self.numbers = torch.tensor(list(self.words), device=subject.device)
