@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from mncover.augment.records import check_guide
-from mncover.augment.transforms import SUMMARIES, Resources, apply, transform
+from mncover.augment.transforms import REGISTRY, Resources, apply, transform
 from mncover.cli import options as o
 from mncover.errors import SettingsError
 from mncover.types import Text
@@ -106,28 +106,30 @@ def augment(
         device=device,
         dtype=dtype,
     )
-    from mncover.augment.run import AugmentJob, run_augment
+    if guide == "mncover" and config.masks is None:
+        raise SettingsError("mnCover needs masks: --masks FILE (see `mncover masks --help`).")
+    from mncover.augment.grower import grow_file
+    from mncover.engine.calibrated import calibrated_engine
+    from mncover.suites.formats.tables import Fields
 
-    run_augment(
-        AugmentJob(
-            model=model,
-            seeds=seeds,
-            config=config,
-            output=output,
-            guide=check_guide(guide),
-            similarity=similarity,
-            threshold=threshold,
-            max_iter=max_iter,
-            seed=seed,
-            transforms=tuple(transforms or ()),
-            resources=Resources(wordnet, vectors, masked_lm, device),
-            encoder=encoder,
-            limit=limit,
-            rounds=rounds,
-            include_seeds=include_seeds,
-            target=target,  # type: ignore[arg-type]
-            quiet=quiet,
-        )
+    grow_file(
+        lambda: calibrated_engine(model, config, quiet),
+        seeds,
+        output,
+        transforms=transforms or (),
+        resources=Resources(wordnet, vectors, masked_lm, device),
+        encoder=encoder,
+        fields=Fields(config.text, config.pair, config.label),
+        limit=limit,
+        rounds=rounds,
+        target=target,  # type: ignore[arg-type]
+        include_seeds=include_seeds,
+        quiet=quiet,
+        guide=check_guide(guide),
+        similarity=similarity,
+        threshold=threshold,
+        max_iter=max_iter,
+        seed=seed,
     )
     return 0
 
@@ -165,6 +167,6 @@ def _list_table() -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("Transformation", no_wrap=True)
     table.add_column("What it does")
-    for known, what in SUMMARIES.items():
-        table.add_row(known, what)
+    for entry in REGISTRY.values():
+        table.add_row(entry.name, entry.summary)
     return table
