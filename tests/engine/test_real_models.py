@@ -97,7 +97,7 @@ def test_packed_texts_of_a_real_model_have_the_bins_of_unpacked_ones(
 ) -> None:
     train, texts, _ = texts_for(model, shared)
     cov = Coverage(str(model)).calibrate(train, cache=False)
-    engine = cov._require_engine()
+    engine = cov.engine
     packing = find_packing(engine.taps, 128)
     assert packing is not None
     assert packing.reach == 128
