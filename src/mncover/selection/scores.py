@@ -153,10 +153,17 @@ SCORES: dict[str, Score] = {
 GAINS = {"gain": "cover", "mngain": "mncover"}
 
 
+def gain_score(criterion: str) -> str:
+    """Return the name of the score that is the gain in a criterion."""
+    return next((score for score, of in GAINS.items() if of == criterion), f"gain-{criterion}")
+
+
 def known_scores(cases: Cases) -> dict[str, Score]:
-    """Return the scores there are for some cases; other criteria have one of their own."""
+    """Return the scores there are for some cases; every other criterion adds one."""
     others = [name for name in cases.data.identity.names if name not in GAINS.values()]
-    return SCORES | {f"gain-{name}": _gains_of(name, f"what it added to {name}") for name in others}
+    return SCORES | {
+        gain_score(name): _gains_of(name, f"what it added to {name}") for name in others
+    }
 
 
 def available(cases: Cases) -> list[str]:
