@@ -30,19 +30,20 @@ QUANTILES = tuple(q / 10 for q in range(1, 11))
 SHUFFLES = 1000
 BUDGETS = (0.1, 0.2, 0.4)
 
-SENTIMENT_TESTS = tuple(
-    "change names|add negative phrases|protected: race|used to, but now|protected: sexual|"
-    "change locations|change neutral words with BERT|contractions|2 typos|change numbers|typos|"
-    "neutral words in context|protected: religion|add random urls and handles|"
-    "simple negations: not neutral is still neutral|simple negations: not negative|"
-    "my opinion is what matters|punctuation|Q & A: yes|Q & A: no|simple negations: negative|"
-    "reducers|intensifiers".split("|")
+SENTIMENT_TESTS = (
+    *("change names", "add negative phrases", "protected: race", "used to, but now"),
+    *("protected: sexual", "change locations", "change neutral words with BERT", "contractions"),
+    *("2 typos", "change numbers", "typos", "neutral words in context", "protected: religion"),
+    *("add random urls and handles", "simple negations: not neutral is still neutral"),
+    *("simple negations: not negative", "my opinion is what matters", "punctuation", "Q & A: yes"),
+    *("Q & A: no", "simple negations: negative", "reducers", "intensifiers"),
 )
-QQP_TESTS = tuple(
-    "Change first name in one of the questions|add one typo|"
-    "Product of paraphrases(q1) * paraphrases(q2)|Replace synonyms in real pairs|"
-    "Symmetry: f(a, b) = f(b, a)|Testing implications|same adjectives, different people v3|"
-    "same adjectives, different people|Change same location in both questions".split("|")
+QQP_TESTS = (
+    *("Change first name in one of the questions", "add one typo"),
+    *("Product of paraphrases(q1) * paraphrases(q2)", "Replace synonyms in real pairs"),
+    *("Symmetry: f(a, b) = f(b, a)", "Testing implications"),
+    *("same adjectives, different people v3", "same adjectives, different people"),
+    "Change same location in both questions",
 )
 # The tests of each table in the paper's order, and how many texts of each test the paper uses.
 TABLES = {
@@ -58,9 +59,6 @@ PAPER_REDUCTIONS = {
     "contractions": 34.80,
     "typos": 10.00,
 }
-
-
-# The paper's protocol.
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +145,6 @@ def _p_value(found: float, nulls: Scores) -> float:
     return float((1 + (nulls >= found - 1e-12).sum()) / (1 + len(nulls)))
 
 
-# One row of a table.
-
-
 @dataclass(frozen=True, slots=True)
 class Judged:
     """One test judged by one model, by both protocols.
@@ -219,9 +214,6 @@ def _judged(cases: Cases, verdicts: Verdicts, candidates: int, seed: int) -> Jud
         clean=clean,
         apfd={name: apfd(verdicts, mine) for name, mine in scores.items()},
     )
-
-
-# All rows of a table.
 
 
 def mean(values: Sequence[float]) -> float:

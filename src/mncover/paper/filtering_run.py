@@ -8,7 +8,7 @@ describes every field of the tables.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import count
@@ -47,8 +47,26 @@ if TYPE_CHECKING:
     from mncover.engine.subject import Subject
 
 WIDTH = 110  # of the table as text
+AVERAGE = "average"
+PARTS = ("reduction", "truncation", "redundancy", "cut")
 
 Parts = dict[str, TextFile]  # each test by name, as a suite of its own
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Filtering:
+    """One of the tables: what it is about, the titles of the criteria, and its rows."""
+
+    table: str
+    model: str
+    judge: str | None
+    suite: str
+    first_texts: int
+    classes: int
+    missing: list[str]
+    titles: dict[str, str]
+    rows: list[Row]
 
 
 def reproduce_filtering(
@@ -64,7 +82,7 @@ def reproduce_filtering(
     classes: How = "auto",
     say: Say = silent,
     console: Console | None = None,
-) -> list[Row]:
+) -> Filtering:
     """Make one of the tables in a folder and print it to a console, if one is given.
 
     `train` calibrates `cov`. `judge` is a second model that judges the cases too, or the folder
@@ -88,15 +106,14 @@ def reproduce_filtering(
         table_row(name, cases_of(mine), first_texts, verdicts.get(name))
         for name, mine in zip(parts, data, strict=True)
     ]
-    sizes = (first_texts, subject.n_labels)
     titles = {one.name: one.title for one in data[0].identity.criteria}
-    model = Path(subject.name).name
-    about = About(table, model, judged_by, suite_path.name, *sizes, missing, titles)
-    write_tables(rows, about, output)
+    about = (table, Path(subject.name).name, judged_by, suite_path.name)
+    found = Filtering(*about, first_texts, subject.n_labels, missing, titles, rows)
+    write_tables(found, output)
     if console is not None:
-        print_tables(rows, about, console)
+        print_tables(found, console)
         console.print(f"Text, CSV and JSON are in {output}.", markup=False, soft_wrap=True)
-    return rows
+    return found
 
 
 def _classifier(subject: Subject) -> Subject:
@@ -154,40 +171,26 @@ def _judged_before(folder: Path, parts: Parts) -> tuple[str | None, dict[str, Ve
     return model, verdicts
 
 
-# Files.
-
-
-@dataclass(frozen=True, slots=True)
-class About:
-    """What a table is about, as its JSON says it; `titles` are those of the criteria."""
-
-    table: str
-    model: str
-    judge: str | None
-    suite: str
-    first_texts: int
-    classes: int
-    missing: Sequence[str]
-    titles: dict[str, str]
-
-
-def write_tables(rows: Sequence[Row], about: About, output: Path) -> None:
+def write_tables(found: Filtering, output: Path) -> None:
     """Write the table as JSON, CSV and text to a folder."""
-    records = [_record(row) for row in rows]
-    content = _without_nan({**asdict(about), "rows": records, "average": _average(records)})
+    records = _without_nan(_records(found.rows))
+    content = {**asdict(found), "rows": records[:-1], "average": records[-1]}
     del content["titles"]
-    write_json(output / f"{about.table}.json", content)
-    flat = [dict(_flat(record)) for record in (*content["rows"], content["average"])]
-    write_csv(output / f"{about.table}.csv", flat)
-    write_text(output / f"{about.table}.txt", partial(print_tables, rows, about), WIDTH)
+    write_json(output / f"{found.table}.json", content)
+    write_csv(output / f"{found.table}.csv", [dict(_flat(record)) for record in records])
+    write_text(output / f"{found.table}.txt", partial(print_tables, found), WIDTH)
 
 
-def _record(row: Row) -> dict[str, Any]:
-    record = {name: value for name, value in asdict(row).items() if value is not None}
-    for name in {"own", "other"} & set(record):
-        for outcome in record[name]["paper"].values():  # the paper's delta, in points
-            outcome["delta"] = outcome["maximum"] - outcome["failure_rate"]
-    return record
+def _records(rows: Sequence[Row]) -> list[Record]:
+    """Return the rows as plain values, and their average as the last one."""
+    records = []
+    for row in rows:
+        record = {name: value for name, value in asdict(row).items() if value is not None}
+        for who in {"own", "other"} & set(record):
+            for outcome in record[who]["paper"].values():
+                outcome["delta"] = outcome["maximum"] - outcome["failure_rate"]  # the paper's
+        records.append(record)
+    return [*records, _average(records)]
 
 
 def _average(records: Sequence[Any]) -> Any:
@@ -195,10 +198,18 @@ def _average(records: Sequence[Any]) -> Any:
     first = records[0]
     if isinstance(first, dict):
         return {name: _average([record[name] for record in records]) for name in first}
-    return "average" if isinstance(first, str) else mean(records)
+    return AVERAGE if isinstance(first, str) else mean(records)
 
 
-def _flat(record: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_nan(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_without_nan(inner) for inner in value]
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _flat(record: Record, prefix: str = "") -> Iterator[tuple[str, Any]]:
     for name, value in record.items():
         if isinstance(value, dict):
             yield from _flat(value, f"{prefix}{name}_")
@@ -206,56 +217,35 @@ def _flat(record: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]
             yield prefix + name, value
 
 
-def _without_nan(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _without_nan(inner) for name, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_without_nan(inner) for inner in value]
-    return None if isinstance(value, float) and math.isnan(value) else value
-
-
-# Text.
-
-
-def print_tables(rows: Sequence[Row], about: About, console: Console) -> None:
+def print_tables(found: Filtering, console: Console) -> None:
     """Print the paper's table, where its reduction comes from, and the clean protocol."""
-    for heading, table, notes in _sections(rows, about):
-        console.print(Text(f"\n{heading}", style="bold"))
-        console.print(table)
-        for note in notes:
-            console.print(note, markup=False, highlight=False)
+    records = _records(found.rows)
+    table = f"{found.table}: {found.model} on {found.suite}"
+    _print_paper(found, records, "own", table, console)
+    for criterion, title in found.titles.items():
+        _print_heading(f"Where the reduction by {title} comes from, % of all cases", console)
+        columns = ("Cases", "Visited", *PARTS, "paper")
+        console.print(_table(columns, records, partial(_reduction_cells, criterion)))
+    _print_clean(found, records, "own", f"The clean protocol, {found.model}", console)
+    if found.judge is not None:
+        title = f"Chosen by {found.model}, judged by {found.judge}"
+        _print_paper(found, records, "other", title, console)
+        _print_clean(found, records, "other", title, console)
 
 
-Section = tuple[str, Table, list[str]]  # heading, table, what it says in words
+def _print_heading(text: str, console: Console) -> None:
+    console.print(Text(f"\n{text}", style="bold"))
 
 
-def _sections(rows: Sequence[Row], about: About) -> Iterator[Section]:
-    own, theirs = [row.own for row in rows], [row.other for row in rows if row.other is not None]
-    tests = [row.test for row in rows]
-    title = f"{about.table}: {about.model} on {about.suite}"
-    yield from _paper_sections(title, tests, own, about.titles)
-    for criterion, name in about.titles.items():
-        heading = f"Where the reduction by {name} comes from, % of all cases"
-        yield heading, _reduction_table(rows, criterion), []
-    yield from _clean_sections(f"The clean protocol, {about.model}", tests, own)
-    if theirs:
-        title = f"Chosen by {about.model}, judged by {about.judge}"
-        yield from _paper_sections(title, tests, theirs, about.titles)
-        yield from _clean_sections(title, tests, theirs)
-
-
-def _table(columns: Sequence[str], tests: Sequence[str], cells: Sequence[Sequence[str]]) -> Table:
-    """Return a table of the cells of each test; the last row is the average."""
+def _table(
+    columns: Sequence[str], records: Sequence[Record], cells: Callable[[Record], list[str]]
+) -> Table:
     table = plain_table("Test", *columns, width=14, narrow=True)
-    for test, row in zip(tests, cells, strict=False):
-        table.add_row(Text(test), *row)
+    for record in records[:-1]:
+        table.add_row(Text(record["test"]), *cells(record))
     table.add_section()
-    table.add_row("average", *cells[-1], style="bold")
+    table.add_row(AVERAGE, *cells(records[-1]), style="bold")
     return table
-
-
-def _with_average(rows: Sequence[Sequence[float]]) -> list[Sequence[float]]:
-    return [*rows, [mean(column) for column in zip(*rows, strict=True)]]
 
 
 def _show(value: float, how: str = ".2f") -> str:
@@ -266,30 +256,25 @@ def _percent(share: float, digits: int = 2) -> str:
     return "-" if math.isnan(share) else display_percent(share, digits)
 
 
-def _paper_sections(
-    title: str, tests: Sequence[str], judged: Sequence[Judged], titles: dict[str, str]
-) -> Iterator[Section]:
+def _print_paper(
+    found: Filtering, records: Sequence[Record], who: str, title: str, console: Console
+) -> None:
     columns = ("D %", "max", "mean", "Δ", "null", "97.5 %", "p", "p mean")
-    for criterion, name in titles.items():
-        numbers = _with_average([_paper_numbers(row, criterion) for row in judged])
-        cells = [
-            [
-                *(_percent(share) for share in row[:3]),
-                _show(100 * row[3], "+.2f"),
-                *(_percent(share) for share in row[4:6]),
-                *(_show(p, ".3f") for p in row[6:]),
-            ]
-            for row in numbers
-        ]
-        heading = f"{title}: the paper's protocol, {name}"
-        yield heading, _table(columns, tests, cells), [_paper_summary(judged, criterion)]
+    judged = [getattr(row, who) for row in found.rows]
+    for criterion, name in found.titles.items():
+        _print_heading(f"{title}: the paper's protocol, {name}", console)
+        console.print(_table(columns, records, partial(_paper_cells, criterion, who)))
+        console.print(_paper_summary(judged, criterion), markup=False, highlight=False)
 
 
-def _paper_numbers(row: Judged, criterion: str) -> list[float]:
-    o = row.paper[criterion]
-    delta = o.maximum - o.failure_rate
-    shares = [row.failure_rate, o.maximum, o.mean, delta, o.null_mean, o.null_high]
-    return [*shares, o.p_value, o.mean_p_value]
+def _paper_cells(criterion: str, who: str, record: Record) -> list[str]:
+    o = record[who]["paper"][criterion]
+    return [
+        *(_percent(o[name]) for name in ("failure_rate", "maximum", "mean")),
+        _show(100 * o["delta"], "+.2f"),
+        *(_percent(o[name]) for name in ("null_mean", "null_high")),
+        *(_show(o[name], ".3f") for name in ("p_value", "mean_p_value")),
+    ]
 
 
 def _paper_summary(judged: Sequence[Judged], criterion: str) -> str:
@@ -304,53 +289,43 @@ def _paper_summary(judged: Sequence[Judged], criterion: str) -> str:
     )
 
 
-def _reduction_table(rows: Sequence[Row], criterion: str) -> Table:
-    parts = ("reduction", "truncation", "redundancy", "cut")
-    found = [[getattr(row.own.paper[criterion], part) for part in parts] for row in rows]
-    sizes = [(f"{row.own.cases:,}", f"{row.candidates:,}") for row in rows]
-    paper = [PAPER_REDUCTIONS.get(row.test, math.nan) for row in rows]
-    cells = [
-        [*size, *(f"{100 * share:.2f}" for share in shares), _show(theirs).strip("-")]
-        for size, shares, theirs in zip(
-            [*sizes, ("", "")], _with_average(found), [*paper, math.nan], strict=True
-        )
-    ]
-    return _table(("Cases", "Visited", *parts, "paper"), [row.test for row in rows], cells)
+def _reduction_cells(criterion: str, record: Record) -> list[str]:
+    own, test = record["own"], record["test"]
+    sizes = ["", ""] if test == AVERAGE else [f"{own['cases']:,}", f"{record['candidates']:,}"]
+    shares = [f"{100 * own['paper'][criterion][part]:.2f}" for part in PARTS]
+    return [*sizes, *shares, f"{PAPER_REDUCTIONS[test]:.2f}" if test in PAPER_REDUCTIONS else ""]
 
 
-def _clean_sections(
-    title: str, tests: Sequence[str], judged: Sequence[Judged]
-) -> Iterator[Section]:
+def _print_clean(
+    found: Filtering, records: Sequence[Record], who: str, title: str, console: Console
+) -> None:
+    judged = [getattr(row, who) for row in found.rows]
     same = same_choices(judged)
     scores = [name for name in judged[0].apfd if name not in same]
-    chances = [row.clean["20"]["random"] for row in judged]
-    between = [f"{_percent(one.low, 1)}-{_percent(one.high, 1)}" for one in chances]
-    rates = [
-        [row.failure_rate, *(row.clean["20"][score].failure_rate for score in scores)]
-        for row in judged
-    ]
-    cells = [
-        [_percent(row[0], 1), chance, *(_percent(rate, 1) for rate in row[1:])]
-        for row, chance in zip(_with_average(rates), [*between, ""], strict=True)
-    ]
-    table = _table(("D", "chance", *scores), tests, cells)
-    yield f"{title}: failure rate in % of the best 20 %", table, []
-    notes = [f"{score} chooses as {earlier} does." for score, earlier in same.items()]
-    yield f"{title}: all tests", _summary_table(judged, [*scores, "random"]), notes
-
-
-def _summary_table(judged: Sequence[Judged], scores: Sequence[str]) -> Table:
-    """Return what each score is worth over all tests, at each budget."""
+    _print_heading(f"{title}: failure rate in % of the best 20 %", console)
+    console.print(_table(("D", "chance", *scores), records, partial(_clean_cells, scores, who)))
+    _print_heading(f"{title}: all tests", console)
     columns = ("Failing", "Lift", "Found", "Reached", "Better", "Worse", "Error", "Adj.", "APFD")
     table = plain_table("Chosen by", "Budget", *columns, narrow=True)
     for budget in judged[0].clean:
-        for score in scores:
+        for score in (*scores, "random"):
             table.add_row(score, f"{budget} %", *_summary_cells(judged, budget, score))
         table.add_section()
-    return table
+    console.print(table)
+    for score, earlier in same.items():
+        console.print(f"{score} chooses as {earlier} does.", markup=False, highlight=False)
+
+
+def _clean_cells(scores: Sequence[str], who: str, record: Record) -> list[str]:
+    outcomes = record[who]["clean"]["20"]
+    between = "-".join(_percent(outcomes["random"][end], 1) for end in ("low", "high"))
+    rates = [_percent(outcomes[score]["failure_rate"], 1) for score in scores]
+    chance = "" if record["test"] == AVERAGE else between
+    return [_percent(record[who]["failure_rate"], 1), chance, *rates]
 
 
 def _summary_cells(judged: Sequence[Judged], budget: str, score: str) -> list[str]:
+    """Return what a score is worth over all tests at a budget."""
     outcomes = [row.clean[budget][score] for row in judged]
     counts, order = ["", "", ""], 0.5
     if score != "random":
