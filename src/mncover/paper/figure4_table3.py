@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.text import Text as RichText
 
 from mncover.coverage import Coverage
@@ -78,12 +78,11 @@ def draw_curves(
     for title, texts in lists.items():
         curves += cov.curve(title, texts, thresholds, range(shuffles))
     write_curves(curves, output)
-    tables = Group(reduction_table(curves, paper))
     figures = {
-        criterion: saturation_figure(curves, f"{title} by {suite}", criterion)
-        for criterion, title in _titles(cov).items()
+        one.name: saturation_figure(curves, f"{one.title} of {_model(cov)} by {suite}", one.name)
+        for one in cov.engine.criteria.values()
     }
-    _write(tables, output / "reductions.txt", figures, output / name, console)
+    _write(reduction_table(curves, paper), output / "reductions.txt", figures, name, console)
     return curves
 
 
@@ -99,41 +98,36 @@ def compare_files(
     paper: str = "",
     console: Console | None = None,
 ) -> list[Comparison]:
-    """Compare sets of texts; write JSON, text and figures called `name` to a folder.
-
-    `paper` says what the paper found.
-    """
+    """Compare sets of texts; write JSON, text and figures called `name` to a folder."""
     pyplot_module()  # fails before any work if matplotlib is missing
-    found, titles = cov.compare(sets, texts, draws, seed), _titles(cov)
+    found = cov.compare(sets, texts, draws, seed)
     write_json(output / f"{name}.json", {one.criterion: asdict(one) for one in found})
-    parts: list[Any] = []
+    parts: list[RenderableType] = []
+    figures: dict[str, Any] = {}
     for one in found:
         drawn = f"{one.texts:,} texts of each set, mean of {one.draws} draws"
-        heading = f"{one.title} of {drawn} (and where 95 % of them lie)"
-        parts += [RichText(heading, "bold"), set_table(one), "", overlap_table(one), ""]
+        heading = RichText(f"{one.title} of {drawn} (and where 95 % of them lie)", "bold")
+        parts += [heading, set_table(one), "", overlap_table(one), ""]
+        title = f"{one.title} of {_model(cov)}, set by set"
+        figures[one.criterion] = comparison_figure(one, title)
     tables = Group(*parts, *([RichText(paper)] if paper else []))
-    figures = {
-        one.criterion: comparison_figure(one, f"{titles[one.criterion]}, set by set")
-        for one in found
-    }
-    _write(tables, output / f"{name}.txt", figures, output / name, console)
+    _write(tables, output / f"{name}.txt", figures, name, console)
     return found
 
 
-def _titles(cov: Coverage) -> dict[str, str]:
-    model = Path(cov.engine.subject.name).name
-    return {name: f"{one.title} of {model}" for name, one in cov.engine.criteria.items()}
+def _model(cov: Coverage) -> str:
+    return Path(cov.engine.subject.name).name
 
 
 def _write(
-    tables: Group, text: Path, figures: Mapping[str, Any], stem: Path, console: Console | None
+    tables: RenderableType, text: Path, figures: dict[str, Any], name: str, console: Console | None
 ) -> None:
-    """Write and print tables, and save the figure of each criterion as PNG and SVG."""
+    """Write and print tables; save the figure of each criterion beside them as PNG and SVG."""
     write_text(text, lambda file: file.print(tables), 120)
     shown = console or Console(quiet=True)
     shown.print(tables)
     for criterion, figure in figures.items():
         for kind in ("png", "svg"):
-            path = stem.with_name(f"{stem.name}-{criterion}.{kind}")
+            path = text.with_name(f"{name}-{criterion}.{kind}")
             save_figure(figure, path)
             shown.print(str(path), markup=False, soft_wrap=True)

@@ -1,35 +1,43 @@
 """Tables 1, 2 and 6: are the cases that filtering by coverage leaves more likely to fail?
 
 For each test: the paper's protocol, what chance achieves under the same protocol, and a clean
-protocol that compares coverage with other scores. All numbers come from data files.
+protocol that compares coverage with other scores. Every test has a data file in the output
+folder; one that is there already is not measured again.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.console import Console
 
+from mncover.coverage import Coverage
+from mncover.data.resume import Say, silent
+from mncover.data.store import CoverageData
+from mncover.errors import MismatchError, ModelError, SettingsError
+from mncover.paper.filtering_report import print_tables, write_tables
+from mncover.selection import chance
 from mncover.selection.budgets import Scores
-from mncover.selection.cases import Cases
-from mncover.selection.chance import (
-    BudgetOutcome,
-    Verdicts,
-    apfd,
-    at_budget,
-    failure_rate,
-    random_at_budget,
-)
+from mncover.selection.cases import Cases, cases_of
+from mncover.selection.chance import Verdicts
 from mncover.selection.scores import available, gain_score, score_cases
-from mncover.suites.judging import FAILS, NOT_JUDGED
+from mncover.suites.formats.tables import TextFile
+from mncover.suites.judging import FAILS, NOT_JUDGED, in_suite_classes, judge_suite
+from mncover.suites.model import How, Suite
+from mncover.types import Text
+
+if TYPE_CHECKING:
+    from mncover.engine.subject import Subject
 
 QUANTILES = tuple(q / 10 for q in range(1, 11))
-SHUFFLES = 1000
 BUDGETS = (0.1, 0.2, 0.4)
-
 SENTIMENT_TESTS = (
     *("change names", "add negative phrases", "protected: race", "used to, but now"),
     *("protected: sexual", "change locations", "change neutral words with BERT", "contractions"),
@@ -51,24 +59,14 @@ TABLES = {
     "table2": (SENTIMENT_TESTS, 1500),
     "table6": (QQP_TESTS, 200),
 }
-# The paper's reductions, in percent, that need no model: every candidate case adds coverage, so
-# they depend only on the number of texts used and on the first quantile.
-PAPER_REDUCTIONS = {
-    "change names": 62.84,
-    "change locations": 86.47,
-    "contractions": 34.80,
-    "typos": 10.00,
-}
 
 
 @dataclass(frozen=True, slots=True)
 class PaperOutcome:
-    """The paper's numbers for one test, and what chance achieves under the same protocol.
+    """The paper's numbers for one test; NaN where no case was judged.
 
-    Failure rates are shares from 0 to 1, NaN where no case was judged. `reduction` is the paper's:
-    the sum of `truncation` (cases never visited), `redundancy` (cases that added nothing) and
-    `cut` (the tenth with the smallest gains). The `null_` numbers and p-values are explained at
-    `paper_protocol`.
+    `reduction` is the sum of `truncation` (cases never visited), `redundancy` (cases that added
+    nothing) and `cut` (the tenth with the smallest gains).
     """
 
     failure_rate: float
@@ -89,19 +87,17 @@ def paper_protocol(
     candidates: int,
     kept: NDArray[np.int64],
     gains: Scores,
-    shuffles: int = SHUFFLES,
+    shuffles: int = 1000,
     seed: int = 0,
 ) -> PaperOutcome:
     """Judge a sequential filter as the paper does.
 
     `verdicts` are those of all cases of the test, of which the first `candidates` were visited;
     `kept` are the cases that the filter kept, with their `gains`. At each of ten quantiles of the
-    gains, the cases with at least that gain are kept; the largest and the mean failure rate of
-    these ten sets are reported. The maximum of ten is high by chance alone, so the gains are also
-    permuted over the kept cases many times: `null_mean` and `null_high` are the mean and the
-    97.5 % point of the maxima found this way, `p_value` says how often chance does at least as
-    well, and `mean_p_value` how often it does so by the mean, which depends less on the smallest
-    sets.
+    gains, the cases with at least that gain are kept; the maximum and the mean of the ten failure
+    rates are reported. The maximum of ten is high by chance alone, so the gains are also permuted
+    over the kept cases many times: `null_mean` and `null_high` are the mean and the 97.5 % point
+    of the maxima found this way, and the p-values say how often chance does at least as well.
     """
     n, mine = len(verdicts), verdicts[kept]
     rates = _rates_by_quantile(mine, gains)
@@ -111,7 +107,7 @@ def paper_protocol(
     nulls = np.array([_known(np.max, found) for found in shuffled])
     means = np.array([_known(np.mean, found) for found in shuffled])
     return PaperOutcome(
-        failure_rate=failure_rate(verdicts),
+        failure_rate=chance.failure_rate(verdicts),
         maximum=_known(np.max, rates),
         mean=_known(np.mean, rates),
         reduction=1 - first / n,
@@ -120,8 +116,8 @@ def paper_protocol(
         cut=(len(kept) - first) / n,
         null_mean=_known(np.mean, nulls),
         null_high=float(np.nanquantile(nulls, 0.975)) if np.isfinite(nulls).any() else math.nan,
-        p_value=_p_value(_known(np.max, rates), nulls),
-        mean_p_value=_p_value(_known(np.mean, rates), means),
+        p_value=chance.p_value(_known(np.max, rates), nulls),
+        mean_p_value=chance.p_value(_known(np.mean, rates), means),
     )
 
 
@@ -129,7 +125,7 @@ def _rates_by_quantile(verdicts: Verdicts, gains: Scores) -> Scores:
     if not len(gains):
         return np.full(len(QUANTILES), math.nan)
     edges = np.quantile(gains, QUANTILES)
-    return np.array([failure_rate(verdicts[gains >= edge]) for edge in edges])
+    return np.array([chance.failure_rate(verdicts[gains >= edge]) for edge in edges])
 
 
 def _known(statistic: Callable[[Scores], float], values: Scores) -> float:
@@ -138,28 +134,17 @@ def _known(statistic: Callable[[Scores], float], values: Scores) -> float:
     return float(statistic(known)) if len(known) else math.nan
 
 
-def _p_value(found: float, nulls: Scores) -> float:
-    """Return the share of the numbers, ours and chance's, that are at least as high as ours."""
-    if math.isnan(found):
-        return math.nan
-    return float((1 + (nulls >= found - 1e-12).sum()) / (1 + len(nulls)))
-
-
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """One test judged by one model, by both protocols.
-
-    The keys of `paper` are criteria, those of `clean` budgets in percent and then scores, those
-    of `apfd` scores.
-    """
+    """One test judged by one model, by both protocols."""
 
     cases: int
     judged: int
     failing: int
     failure_rate: float
-    paper: dict[str, PaperOutcome]
-    clean: dict[str, dict[str, BudgetOutcome]]
-    apfd: dict[str, float]
+    paper: dict[str, PaperOutcome]  # by criterion
+    clean: dict[str, dict[str, chance.BudgetOutcome]]  # by budget in percent, then score
+    apfd: dict[str, float]  # by score
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,8 +185,8 @@ def _judged(cases: Cases, verdicts: Verdicts, candidates: int, seed: int) -> Jud
             paper[criterion] = paper_protocol(verdicts, candidates, kept, gains[kept], seed=seed)
     clean = {
         f"{100 * share:.0f}": {
-            **{name: at_budget(verdicts, mine, share, known) for name, mine in scores.items()},
-            "random": random_at_budget(verdicts, share),
+            **{name: chance.at_budget(verdicts, s, share, known) for name, s in scores.items()},
+            "random": chance.random_at_budget(verdicts, share),
         }
         for share in BUDGETS
     }
@@ -209,53 +194,127 @@ def _judged(cases: Cases, verdicts: Verdicts, candidates: int, seed: int) -> Jud
         cases=len(verdicts),
         judged=int((verdicts != NOT_JUDGED).sum()),
         failing=int((verdicts == FAILS).sum()),
-        failure_rate=failure_rate(verdicts),
+        failure_rate=chance.failure_rate(verdicts),
         paper=paper,
         clean=clean,
-        apfd={name: apfd(verdicts, mine) for name, mine in scores.items()},
+        apfd={name: chance.apfd(verdicts, mine) for name, mine in scores.items()},
     )
 
 
-def mean(values: Sequence[float]) -> float:
-    """Return the mean of the numbers that are not NaN; NaN if all are."""
-    known = [value for value in values if not math.isnan(value)]
-    return sum(known) / len(known) if known else math.nan
+@dataclass(frozen=True, slots=True)
+class Filtering:
+    """One of the tables: what it is about, the titles of the criteria, and its rows."""
+
+    table: str
+    model: str
+    judge: str | None
+    suite: str
+    first_texts: int
+    classes: int
+    missing: list[str]
+    titles: dict[str, str]
+    rows: list[Row]
 
 
-def beyond_chance(judged: Sequence[Judged], budget: str, score: str) -> tuple[int, int, int]:
-    """Return in how many tests a score is above chance's interval, below it, and of how many.
+def reproduce_filtering(
+    table: str,
+    cov: Coverage,
+    suite_path: Path,
+    suite: Suite,
+    train: Sequence[Text],
+    output: Path,
+    *,
+    judge: str | None = None,
+    texts: int | None = None,
+    classes: How = "auto",
+    say: Say = silent,
+    console: Console | None = None,
+) -> Filtering:
+    """Make one of the tables in a folder and print it to a console, if one is given.
 
-    Tests in which no case or every case fails are not counted.
+    `train` calibrates `cov`. `judge` is a second model that judges the cases too, or the folder
+    of that model's own table. `texts` is how many texts of each test the paper's protocol uses;
+    the default is the paper's number.
     """
-    rows = [row.clean[budget][score] for row in judged if 0 < row.failing < row.judged]
-    above = sum(row.failure_rate > row.high + 1e-12 for row in rows)
-    below = sum(row.failure_rate < row.low - 1e-12 for row in rows)
-    return above, below, len(rows)
-
-
-def reached_tests(judged: Sequence[Judged], budget: str, score: str) -> tuple[int, int]:
-    """Return in how many of the tests with failures a score finds one, and of how many."""
-    rows = [row.clean[budget][score] for row in judged if row.failing]
-    return sum(row.found > 0 for row in rows), len(rows)
-
-
-def significant(
-    judged: Sequence[Judged], criterion: str, of: str = "p_value", level: float = 0.05
-) -> tuple[int, int]:
-    """Return in how many tests a p-value of the paper's protocol is low, and of how many."""
-    values = [getattr(row.paper[criterion], of) for row in judged if 0 < row.failing < row.judged]
-    return sum(value < level for value in values), len(values)
-
-
-def same_choices(judged: Sequence[Judged]) -> dict[str, str]:
-    """Return the scores that choose as an earlier one does in every test, with the earlier one.
-
-    With two classes all measures of uncertainty agree.
-    """
-    found, first = {}, dict[str, str]()
-    for score in judged[0].apfd:
-        outcomes = [[of[score] for of in (row.apfd, *row.clean.values())] for row in judged]
-        earlier = first.setdefault(repr(outcomes), score)  # as text, NaN equals NaN
-        if earlier != score:
-            found[score] = earlier
+    subject = _classifier(cov.engine.subject)
+    chosen, missing = _tests(suite, table)
+    for name in missing:
+        say(f"{suite_path}: no test {name!r}, so it is left out.")
+    alone = [replace(chosen, tests=(test,)) for test in chosen.tests]
+    parts = {one.tests[0].name: TextFile.of_suite(suite_path, one) for one in alone}
+    cov.calibrate(train)
+    data: list[CoverageData] = []
+    for path, (name, part) in zip(_data_files(output), parts.items(), strict=False):
+        say(f"{len(data) + 1} of {len(parts)}: {name} ({len(chosen[name].cases):,} cases)")
+        data.append(cov.run(part, path, classes=classes, say=say, reuse=True).data)
+    judged_by, verdicts = _judge(judge, cov, chosen, parts, classes)
+    first_texts = texts or TABLES[table][1]
+    rows = [
+        table_row(name, cases_of(mine), first_texts, verdicts.get(name))
+        for name, mine in zip(parts, data, strict=True)
+    ]
+    titles = {one.name: one.title for one in data[0].identity.criteria}
+    about = (table, Path(subject.name).name, judged_by, suite_path.name)
+    found = Filtering(*about, first_texts, subject.n_labels, missing, titles, rows)
+    write_tables(found, output)
+    if console is not None:
+        print_tables(found, console)
+        console.print(f"Text, CSV and JSON are in {output}.", markup=False, soft_wrap=True)
     return found
+
+
+def _classifier(subject: Subject) -> Subject:
+    if subject.n_labels < 2:
+        raise ModelError(f"{subject.name} has no classes, so its answers cannot be judged.")
+    return subject
+
+
+def _tests(suite: Suite, table: str) -> tuple[Suite, list[str]]:
+    """Return the table's tests in its order, and the names of those that the suite lacks."""
+    wanted = TABLES[table][0]
+    have = {test.name: test for test in suite.tests}
+    found = tuple(have[name] for name in wanted if name in have)
+    if not found:
+        raise SettingsError(f"the suite has none of the tests of {table}.")
+    return replace(suite, tests=found), [name for name in wanted if name not in have]
+
+
+def _data_files(folder: Path) -> Iterator[Path]:
+    return (folder / "data" / f"{number:02d}.mncover" for number in count(1))
+
+
+def _judge(
+    judge: str | None, cov: Coverage, suite: Suite, parts: dict[str, TextFile], classes: How
+) -> tuple[str | None, dict[str, Verdicts]]:
+    """Return the second model's name and its verdicts on the cases of each test."""
+    if judge is None:
+        return None, {}
+    if next(_data_files(Path(judge))).is_file():
+        return _judged_before(Path(judge), parts)
+    from mncover.engine.loading import load_subject
+    from mncover.engine.measure import class_probabilities
+
+    engine = cov.engine
+    subject = _classifier(load_subject(judge, device=str(engine.subject.device)))
+    texts = list(suite.each_text())
+    encodings = subject.encode(texts, engine.settings.max_length)
+    with engine.bar("Judging", len(texts)) as advance:
+        found = class_probabilities(subject, encodings, engine.batch_size, advance)
+    answers = in_suite_classes(found, subject.labels, suite.labels, classes)
+    outcomes = judge_suite(suite, answers)
+    return Path(judge).name, {outcome.test.name: outcome.verdicts for outcome in outcomes}
+
+
+def _judged_before(
+    folder: Path, parts: dict[str, TextFile]
+) -> tuple[str | None, dict[str, Verdicts]]:
+    """Return the same from the folder of the second model's own table."""
+    model, verdicts = None, {}
+    for path, (name, part) in zip(_data_files(folder), parts.items(), strict=False):
+        data = Coverage.load(path).data
+        if [run.suite_fingerprint for run in data.runs] != [part.fingerprint] or data.incomplete:
+            raise MismatchError(
+                f"{path} is not a complete run of the test {name!r}: make that model's table again."
+            )
+        model, verdicts[name] = Path(data.identity.model).name, cases_of(data).verdicts
+    return model, verdicts

@@ -17,7 +17,7 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
-from mncover.criteria import METRICS, NAMES, Metric
+from mncover.criteria import CRITERIA
 from mncover.data.display import display_percent
 from mncover.data.files import replacing
 from mncover.selection.cases import Cases
@@ -34,7 +34,7 @@ class Reduction(NamedTuple):
     """
 
     name: str
-    metric: Metric
+    criterion: str
     threshold: float
     texts: int
     kept: int
@@ -50,7 +50,7 @@ def reductions(curves: Sequence[Curve]) -> list[Reduction]:
     for curve in curves:
         if curve.seed is not None or curve.threshold is None:
             continue
-        alike = [c for c in curves if (c.name, c.metric) == (curve.name, curve.metric)]
+        alike = [c for c in curves if (c.name, c.criterion) == (curve.name, curve.criterion)]
         others = [
             c.reduction for c in alike if c.seed is not None and c.threshold == curve.threshold
         ]
@@ -58,7 +58,7 @@ def reductions(curves: Sequence[Curve]) -> list[Reduction]:
         found.append(
             Reduction(
                 curve.name,
-                curve.metric,
+                curve.criterion,
                 curve.threshold,
                 curve.visited,
                 curve.kept,
@@ -71,11 +71,11 @@ def reductions(curves: Sequence[Curve]) -> list[Reduction]:
     return found
 
 
-def averages(rows: Sequence[Reduction], metric: Metric) -> dict[float, tuple[float, float | None]]:
+def averages(rows: Sequence[Reduction], criterion: str) -> dict[float, tuple[float, float | None]]:
     """Return the mean reduction over the lists by threshold, in order and shuffled."""
     found: dict[float, tuple[float, float | None]] = {}
     for threshold in dict.fromkeys(row.threshold for row in rows):
-        mine = [row for row in rows if (row.threshold, row.metric) == (threshold, metric)]
+        mine = [row for row in rows if (row.threshold, row.criterion) == (threshold, criterion)]
         shuffled = [row.shuffled for row in mine if row.shuffled is not None]
         found[threshold] = (
             float(np.mean([row.reduction for row in mine])),
@@ -89,7 +89,7 @@ def write_curves(curves: Sequence[Curve], folder: Path) -> None:
     points = (
         {
             "name": curve.name,
-            "metric": curve.metric,
+            "criterion": curve.criterion,
             "order": "given" if curve.seed is None else f"shuffled {curve.seed}",
             "threshold": "" if curve.threshold is None else curve.threshold,
             "texts": n,
@@ -99,7 +99,7 @@ def write_curves(curves: Sequence[Curve], folder: Path) -> None:
         for n, share in zip(curve.texts, curve.shares, strict=True)
     )
     _write_csv(
-        ("name", "metric", "order", "threshold", "texts", "coverage"), points, folder / "curves.csv"
+        ("name", "criterion", "order", "threshold", "texts", "coverage"), points, folder / "curves.csv"
     )
     rows = (row._asdict() for row in reductions(curves))
     _write_csv(Reduction._fields, rows, folder / "reductions.csv")
@@ -125,19 +125,19 @@ def reduction_table(curves: Sequence[Curve], paper: dict[float, float] | None = 
         table.add_column(name, justify="right", no_wrap=True)
     for threshold in thresholds:
         table.add_column(f"> {threshold:g}", justify="right", no_wrap=True)
-    metrics = [m for m in METRICS if any(row.metric == m for row in rows)]
+    metrics = list(dict.fromkeys(row.criterion for row in rows))
     for name in dict.fromkeys(row.name for row in rows):
         for metric in metrics:
-            mine = [row for row in rows if (row.name, row.metric) == (name, metric)]
+            mine = [row for row in rows if (row.name, row.criterion) == (name, metric)]
             cells = [display_percent(row.reduction) for row in mine]
-            about = (NAMES[metric], f"{mine[0].texts:,}", display_percent(mine[0].cover_unfiltered))
+            about = (CRITERIA[metric].title, f"{mine[0].texts:,}", display_percent(mine[0].cover_unfiltered))
             table.add_row(Text(name), *about, *cells)
     table.add_section()
     for metric in metrics:
         means = averages(rows, metric)
         table.add_row(
             "average",
-            NAMES[metric],
+            CRITERIA[metric].title,
             "",
             "",
             *(display_percent(m) for m, _ in means.values()),
@@ -145,7 +145,7 @@ def reduction_table(curves: Sequence[Curve], paper: dict[float, float] | None = 
         )
         if all(shuffled is not None for _, shuffled in means.values()):
             cells = [display_percent(shuffled or 0.0) for _, shuffled in means.values()]
-            table.add_row("average, shuffled", NAMES[metric], "", "", *cells)
+            table.add_row("average, shuffled", CRITERIA[metric].title, "", "", *cells)
     if paper:
         known = [f"{paper[t]:.2f}" if t in paper else "" for t in thresholds]
         table.add_row("the paper's average", "mnCover", "", "", *known, style="italic")
@@ -163,7 +163,7 @@ def set_table(found: Comparison) -> Table:
     """Return what each set covers alone, with those before it, and alone of all."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("Set", overflow="fold", min_width=12)
-    name = NAMES[found.metric]
+    name = found.title
     for column in ("Texts", f"{name} %", "With those above", "Only here"):
         table.add_column(column, justify="right", no_wrap=True)
     for i, label in enumerate(found.names):
@@ -186,7 +186,7 @@ def overlap_table(found: Comparison) -> Table:
 
 def to_json(comparisons: Sequence[Comparison]) -> dict[str, Any]:
     """Return the comparisons as plain values, by metric."""
-    return {found.metric: asdict(found) for found in comparisons}
+    return {found.criterion: asdict(found) for found in comparisons}
 
 
 def write_json(comparisons: Sequence[Comparison], path: Path) -> None:

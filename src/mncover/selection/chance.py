@@ -65,6 +65,13 @@ def interval_of(chance: NDArray[np.float64]) -> tuple[int, int]:
     return int(inside[0]), int(inside[-1])
 
 
+def p_value(found: float, nulls: NDArray[np.float64]) -> float:
+    """Return the p-value of a permutation test: how often chance's numbers are at least as high."""
+    if math.isnan(found):
+        return math.nan
+    return float((1 + (nulls >= found - 1e-12).sum()) / (1 + len(nulls)))
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
     """How many failing cases a choice holds; for chance the expected number and a 95 % interval.
