@@ -11,7 +11,7 @@ from mncover.cli import options as o
 from mncover.cli.config import Config
 from mncover.masks.settings import chosen_settings
 from mncover.paper.filtering import SENTIMENT_TESTS
-from mncover.suites.judging import known_way
+from mncover.suites.model import known_way
 
 reproduce_app = typer.Typer(help="Reproduce the paper's tables and figures.", no_args_is_help=True)
 

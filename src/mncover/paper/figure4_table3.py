@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from mncover.report.sets import overlap_table, reduction_table, set_table, write
 from mncover.report.tables import write_json, write_text
 from mncover.selection.saturation import THRESHOLDS, Curve
 from mncover.selection.sets import DRAWS, Comparison
-from mncover.suites.formats.tables import TextFile
+from mncover.suites.rows import Rows
 from mncover.types import Text
 
 # Figure 4: average reduction in percent by threshold, RoBERTa, sentiment suite.
@@ -33,7 +33,7 @@ PAPER_TABLE3 = (
 
 
 def chosen_lists(
-    suite: TextFile, tests: Sequence[str] = (), limit: int | None = None
+    suite: Rows, tests: Sequence[str] = (), limit: int | None = None
 ) -> dict[str, list[Text]]:
     """Return the first texts of each test or context of a suite, or of those named."""
     found: dict[str, list[Text]] = {}
@@ -45,15 +45,13 @@ def chosen_lists(
     return {name: found[name][:limit] for name in (tests or found)}
 
 
-def named_sets(files: Iterable[TextFile]) -> dict[str, list[Text]]:
+def named_sets(paths: Sequence[Path], read: Callable[[Path], Rows]) -> dict[str, list[Text]]:
     """Return the texts of each file by the file's name; no two may have the same name."""
-    found: dict[str, list[Text]] = {}
-    for file in files:
-        name = file.path.name.split(".")[0]
-        if name in found:
+    names = [path.name.split(".")[0] for path in paths]
+    for name in names:
+        if names.count(name) > 1:
             raise SettingsError(f"two sets are called {name!r}: rename one of the files.")
-        found[name] = file.texts
-    return found
+    return {name: read(path).texts for name, path in zip(names, paths, strict=True)}
 
 
 def draw_curves(

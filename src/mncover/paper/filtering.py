@@ -28,9 +28,9 @@ from mncover.selection.budgets import Scores
 from mncover.selection.cases import Cases, cases_of
 from mncover.selection.chance import Verdicts
 from mncover.selection.scores import available, gain_score, score_cases
-from mncover.suites.formats.tables import TextFile
 from mncover.suites.judging import FAILS, NOT_JUDGED, in_suite_classes, judge_suite
 from mncover.suites.model import How, Suite
+from mncover.suites.rows import Rows
 from mncover.types import Text
 
 if TYPE_CHECKING:
@@ -241,7 +241,7 @@ def reproduce_filtering(
     for name in missing:
         say(f"{suite_path}: no test {name!r}, so it is left out.")
     alone = [replace(chosen, tests=(test,)) for test in chosen.tests]
-    parts = {one.tests[0].name: TextFile.of_suite(suite_path, one) for one in alone}
+    parts = {one.tests[0].name: Rows.of_suite(suite_path, one) for one in alone}
     cov.calibrate(train)
     data: list[CoverageData] = []
     for path, (name, part) in zip(_data_files(output), parts.items(), strict=False):
@@ -284,7 +284,7 @@ def _data_files(folder: Path) -> Iterator[Path]:
 
 
 def _judge(
-    judge: str | None, cov: Coverage, suite: Suite, parts: dict[str, TextFile], classes: How
+    judge: str | None, cov: Coverage, suite: Suite, parts: dict[str, Rows], classes: How
 ) -> tuple[str | None, dict[str, Verdicts]]:
     """Return the second model's name and its verdicts on the cases of each test."""
     if judge is None:
@@ -305,9 +305,7 @@ def _judge(
     return Path(judge).name, {outcome.test.name: outcome.verdicts for outcome in outcomes}
 
 
-def _judged_before(
-    folder: Path, parts: dict[str, TextFile]
-) -> tuple[str | None, dict[str, Verdicts]]:
+def _judged_before(folder: Path, parts: dict[str, Rows]) -> tuple[str | None, dict[str, Verdicts]]:
     """Return the same from the folder of the second model's own table."""
     model, verdicts = None, {}
     for path, (name, part) in zip(_data_files(folder), parts.items(), strict=False):
