@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,13 @@ from rich.text import Text as RichText
 
 from mncover.coverage import Coverage
 from mncover.errors import SettingsError
-from mncover.report.plots import comparison_figure, pyplot_module, saturation_figure, save_figure
-from mncover.report.sets import overlap_table, reduction_table, set_table, write_curves
+from mncover.report.plots import (
+    comparison_figure,
+    require_plotting,
+    saturation_figure,
+    save_figure,
+)
+from mncover.report.sets import overlap_table, reduction_table, set_table, to_json, write_curves
 from mncover.report.tables import write_json, write_text
 from mncover.selection.saturation import THRESHOLDS, Curve
 from mncover.selection.sets import DRAWS, Comparison
@@ -45,13 +49,15 @@ def chosen_lists(
     return {name: found[name][:limit] for name in (tests or found)}
 
 
-def named_sets(paths: Sequence[Path], read: Callable[[Path], Rows]) -> dict[str, list[Text]]:
+def named_sets(files: Iterable[Rows]) -> dict[str, list[Text]]:
     """Return the texts of each file by the file's name; no two may have the same name."""
-    names = [path.name.split(".")[0] for path in paths]
-    for name in names:
-        if names.count(name) > 1:
+    found: dict[str, list[Text]] = {}
+    for rows in files:
+        name = "" if rows.path is None else rows.path.name.split(".")[0]
+        if name in found:
             raise SettingsError(f"two sets are called {name!r}: rename one of the files.")
-    return {name: read(path).texts for name, path in zip(names, paths, strict=True)}
+        found[name] = rows.texts
+    return found
 
 
 def draw_curves(
@@ -71,7 +77,7 @@ def draw_curves(
     `suite` is what titles call the texts, `name` what the figures' files are called, and `paper`
     has the paper's average reductions.
     """
-    pyplot_module()  # fails before any work if matplotlib is missing
+    require_plotting()
     curves: list[Curve] = []
     for title, texts in lists.items():
         curves += cov.curve(title, texts, thresholds, range(shuffles))
@@ -97,9 +103,9 @@ def compare_files(
     console: Console | None = None,
 ) -> list[Comparison]:
     """Compare sets of texts; write JSON, text and figures called `name` to a folder."""
-    pyplot_module()  # fails before any work if matplotlib is missing
+    require_plotting()
     found = cov.compare(sets, texts, draws, seed)
-    write_json(output / f"{name}.json", {one.criterion: asdict(one) for one in found})
+    write_json(output / f"{name}.json", to_json(found))
     parts: list[RenderableType] = []
     figures: dict[str, Any] = {}
     for one in found:
