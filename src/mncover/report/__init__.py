@@ -10,5 +10,5 @@ REPORTS: dict[str, Report] = {
     "markdown": Report("totals and contexts as Markdown", markdown.show),
     "github": Report("Markdown with the contexts folded", markdown.show_folded),
     "json": Report("every number, for programs", jsonreport.show),
-    "junit": Report("the cases of suites of tests as JUnit XML", junit.show),
+    "junit": Report("the cases of test suites as JUnit XML", junit.show),
 }

@@ -142,22 +142,27 @@ def _share(name: str, title: str, main: bool) -> Column:
     )
 
 
-def coverage_columns(result: Result) -> list[Column]:
-    """Return the columns of coverage: by each criterion, and two more by the main one."""
+def _in_order(shares: Iterable[Column]) -> list[Column]:
+    return [NAME, TEXTS, *shares, ADDS, ONLY, REDUNDANT, WRONG, FAILING]
+
+
+def _shares(result: Result) -> list[Column]:
     main = result.main
-    shares = [_share(c.name, c.title, main=c is main) for c in result.criteria.values()]
-    return [*shares, ADDS, ONLY]
+    return [_share(c.name, c.title, main=c is main) for c in result.criteria.values()]
 
 
 def columns_of(result: Result) -> list[Column]:
-    """Return the columns that apply to a result, in their order."""
-    found = [NAME, TEXTS, *coverage_columns(result), REDUNDANT, WRONG, FAILING]
-    return [column for column in found if column.applies(result)]
+    """Return the columns that apply to a result."""
+    return [column for column in _in_order(_shares(result)) if column.applies(result)]
+
+
+def coverage_columns(result: Result) -> list[Column]:
+    """Return the columns of coverage alone: by each criterion, and two more by the main one."""
+    return [*_shares(result), ADDS, ONLY]
 
 
 def _sorts(criteria: Iterable[str]) -> dict[str, Order]:
-    shares = [_share(name, name, main=False) for name in criteria]
-    columns = [NAME, TEXTS, *shares, ADDS, ONLY, REDUNDANT, WRONG, FAILING]
+    columns = _in_order(_share(name, name, main=False) for name in criteria)
     return {"suite": lambda c: 0} | {column.key: column.order or column.value for column in columns}
 
 

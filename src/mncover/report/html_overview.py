@@ -83,7 +83,7 @@ def _cards(result: Result, pages: Pages) -> list[Card]:
     cards = [Card(f"{main.title}, % of all bins", display_percent(main.tally.share))]
     cards += [Card(f"{one.title}, %", display_percent(one.tally.share)) for one in others]
     reachable = display_percent(main.tally.share_of_reachable)
-    cards.append(Card("of what is reachable, %", reachable))
+    cards.append(Card("of the reachable bins, %", reachable))
     judged = sum(page.judged for _, page in pages)
     if judged:
         failing = sum(page.failing for _, page in pages)
@@ -183,10 +183,13 @@ def _capabilities(result: Result) -> list[list[str]]:
 
 
 def _masks(summary: MaskSummary) -> dict[str, Any]:
-    about = f"{summary.words_kept:,} of {summary.words:,} words and {summary.pairs_kept:,} of "
-    about += f"{summary.pairs:,} pairs of words that training saw count."
+    about = (
+        f"Of what training saw, {summary.words_kept:,} of {summary.words:,} words and "
+        f"{summary.pairs_kept:,} of {summary.pairs:,} pairs of words count."
+    )
     if summary.fidelity is not None:
-        about += f" With them alone the model predicts the same for {100 * summary.fidelity:.2f} %."
+        share = f"{100 * summary.fidelity:.2f} %"
+        about += f" With them alone the model's prediction stays the same for {share} of the texts."
     lists = [
         {"name": title.capitalize(), "words": words} for title, words in important(summary) if words
     ]

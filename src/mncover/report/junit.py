@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-from functools import partial
-from pathlib import Path
 from xml.etree import ElementTree
 
 from rich.console import Console
 
 from mncover.data.store import CoverageData
 from mncover.report.describe import answers_to, describe_expectation, said
-from mncover.report.tables import write_text
 from mncover.report.view import View, print_verbatim
 from mncover.suites.judging import FAILS, NOT_JUDGED, Outcome, judged_cases
 from mncover.suites.model import Outline
@@ -21,13 +18,8 @@ LONGEST = 300  # characters of a text
 
 
 def show(view: View, console: Console) -> None:
-    """Print the cases of the suites of tests in a data file."""
+    """Print the cases of the test suites in a data file."""
     print_verbatim(to_junit(view.data), console)
-
-
-def write_junit(data: CoverageData, path: Path) -> None:
-    """Write what `to_junit` returns."""
-    write_text(path, partial(print_verbatim, to_junit(data)), width=80)
 
 
 def to_junit(data: CoverageData) -> str:

@@ -42,10 +42,10 @@ def save_figure(figure: Any, path: Path) -> None:
 
 def _figure_type() -> Any:
     try:
-        from matplotlib.figure import Figure
+        import matplotlib.figure
     except ImportError as error:
         raise MissingExtraError("a plot", "matplotlib", "plot") from error
-    return Figure
+    return matplotlib.figure.Figure
 
 
 def _subplots(

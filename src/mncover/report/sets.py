@@ -163,7 +163,7 @@ def to_json(comparisons: Sequence[Comparison]) -> dict[str, Any]:
     return {found.criterion: asdict(found) for found in comparisons}
 
 
-# A choice of cases beside the other ways to choose.
+# A choice of cases compared with other ways to choose.
 
 
 def comparison_table(cases: Cases, mine: Found, others: Sequence[Found]) -> Table:
@@ -185,7 +185,7 @@ def comparison_table(cases: Cases, mine: Found, others: Sequence[Found]) -> Tabl
     table.add_section()
     table.add_row("all cases", f"{len(cases):,}", f"{failing:,}", "", "", style="italic")
     if judged < len(cases):
-        table.add_row("of them judged", f"{judged:,}", "", "", "", style="italic")
+        table.add_row("judged cases", f"{judged:,}", "", "", "", style="italic")
     return table
 
 
