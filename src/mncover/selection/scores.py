@@ -14,6 +14,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from mncover.criteria import CRITERIA
 from mncover.data.results import gain_share, gains, touched_neurons
 from mncover.errors import SettingsError
 from mncover.selection.cases import Cases
@@ -39,7 +40,7 @@ def _no_gains(criterion: str | None, cases: Cases) -> str:
     name = criterion or identity.main.name
     if name not in identity.names or not cases.data.table.ordered(name):
         masks = " --masks FILE" if name == "mncover" else ""
-        title = {"cover": "Cover", "mncover": "mnCover"}.get(name, name)
+        title = CRITERIA[name].title if name in CRITERIA else name
         return (
             f"the data does not say what each text added to {title}: run the suite "
             f"with `mncover run`{masks}."
