@@ -1,132 +1,153 @@
-"""Every option of the command line, once."""
+"""What commands share: options, and the objects made from them."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+from functools import partial, wraps
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 
-from mncover.cli.config import Config, load_config
+from mncover.cli.config import OPTIONS, Config, load_config
+from mncover.coverage import Coverage
+from mncover.data.resume import Say
 from mncover.errors import SettingsError
+from mncover.suites.formats import is_test_suite, load_suite
+from mncover.suites.formats.tables import Fields, TextFile, field_names, read_texts
+from mncover.types import Text
 
+Command = Callable[..., int]
+
+# Options of the configuration that go together.
+FIELDS = ("text", "pair")
+LOADING = ("batch_size", "device", "dtype", "kernels")
+MEASURING = (
+    *("train", "train_limit", *FIELDS, "bins", "max_length", "attention_weight"),
+    *(*LOADING, "masks", "criteria"),
+)
+CHECKING = ("fail_under", "metric")
+
+# What is not configuration.
 DataFile = Annotated[
-    Path | None,
-    typer.Argument(metavar="FILE", help="The data file; run.mncover if not given."),
+    Path | None, typer.Argument(metavar="FILE", help="The data file; run.mncover if not given.")
 ]
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="A Hugging Face folder or hub name.")]
 Suite = Annotated[
     Path,
     typer.Argument(
         metavar="SUITE",
-        help="Texts to run: .jsonl, .csv, .tsv, .txt (also with .gz) or .parquet; or a suite of "
-        "tests: .jsonl, or CheckList's .pkl or .tar.gz.",
+        help="Texts to run: .jsonl, .csv, .tsv, .txt (also with .gz) or .parquet; or a test "
+        "suite: .jsonl, or CheckList's .pkl or .tar.gz.",
     ),
 ]
-TestSuite = Annotated[
-    Path,
-    typer.Argument(
-        metavar="SUITE", help="A suite of tests: .jsonl (also .gz), or CheckList's .pkl or .tar.gz."
-    ),
-]
-Train = Annotated[
+Folder = Annotated[
     Path | None,
-    typer.Option(help="Texts that set the range of each neuron, normally the training set."),
+    typer.Option(
+        "--output", "-o", metavar="FOLDER", help="The folder to write to. [the command's name]"
+    ),
 ]
-TrainLimit = Annotated[
-    int | None, typer.Option(min=1, help="Use only the first so many training texts.")
-]
-TextField = Annotated[str | None, typer.Option("--text", help="The field that holds the text.")]
-PairField = Annotated[
-    str | None, typer.Option("--pair", help="The field that holds the second text of a pair.")
-]
-LabelField = Annotated[str | None, typer.Option("--label", help="The field with the right class.")]
-ContextField = Annotated[
+Encoder = Annotated[
     str | None,
-    typer.Option("--context", help="The field whose values keep coverage apart (the test's name)."),
+    typer.Option(metavar="MODEL", help="Compares texts with their seeds. [the model itself]"),
 ]
-Bins = Annotated[int | None, typer.Option(help="Sections of each neuron's range, 2 to 1000. [10]")]
-MaxLength = Annotated[int | None, typer.Option(help="Tokens a text is cut to. [128]")]
-AttentionWeight = Annotated[
-    float | None, typer.Option(help="Weight of attention bins against word bins. [1.0]")
-]
-BatchSize = Annotated[int | None, typer.Option(help="Texts in a batch, at most. [32]")]
-Device = Annotated[str | None, typer.Option(help="Where to run: cpu, cuda, cuda:1 … [cpu]")]
-Dtype = Annotated[
-    str | None, typer.Option(help="Number format of the weights: auto, float32, float16, bfloat16.")
-]
-Output = Annotated[
-    Path | None, typer.Option("--output", "-o", help="The data file to write. [run.mncover]")
-]
-Classes = Annotated[
+MaskedLM = Annotated[
     str | None,
-    typer.Option(
-        help="How the model's classes correspond to those of a suite of tests: auto, names, "
-        "numbers, neutral-band. [auto]"
-    ),
+    typer.Option("--masked-lm", metavar="MODEL", help="A fill-mask model, for WordSwapMaskedLM."),
 ]
-MasksFile = Annotated[
-    Path | None,
-    typer.Option("--masks", help="Masks of `mncover masks`: measure mnCover beside Cover."),
+Similarity = Annotated[
+    float,
+    typer.Option(min=-1, max=1, help="Least cosine of the embeddings of a text and its seed."),
 ]
-FailUnder = Annotated[
-    float | None,
-    typer.Option(metavar="PERCENT", help="Exit with 2 if the metric is below this."),
+MaxIter = Annotated[int, typer.Option(min=1, help="Maximum number of attempts per seed.")]
+Draws = Annotated[int, typer.Option(min=1, help="How often texts are drawn.")]
+Shuffles = Annotated[
+    int, typer.Option(min=0, help="Number of shuffled orders in addition to the given one.")
 ]
-MetricName = Annotated[
-    str | None, typer.Option("--metric", help="What --fail-under judges: cover, mncover. [cover]")
-]
-SelectMetric = Annotated[
-    str | None, typer.Option("--metric", help="What a gain is of: cover, mncover. [cover]")
-]
-Sort = Annotated[
-    str | None,
-    typer.Option(
-        help="Order of contexts: suite, name, texts, cover, mncover, adds, only, redundant, wrong, "
-        "failing; "
-        "with a minus in front, the largest first."
-    ),
-]
-Redundant = Annotated[
-    float | None,
-    typer.Option(
-        metavar="PERCENT",
-        min=0,
-        max=100,
-        help="A text is redundant if at most so much of what it does in the model is new. [1]",
-    ),
-]
-Heads = Annotated[bool, typer.Option("--heads", help="Show every attention head too.")]
-Failures = Annotated[
-    int,
-    typer.Option(
-        metavar="N", min=0, help="Show up to so many failing cases of each test, with their texts."
-    ),
-]
-ReportFormat = Annotated[
-    str,
-    typer.Option("--format", help="text, markdown, or github: Markdown with the table folded."),
-]
-JUnit = Annotated[
-    Path | None, typer.Option(help="Write the cases of a suite of tests as JUnit XML too.")
-]
-FailUnderTest = Annotated[
+Settings = Annotated[
     list[str] | None,
-    typer.Option(
-        metavar="NAME=PERCENT", help="Exit with 2 if this test's coverage is below; give it again."
-    ),
+    typer.Option("--set", metavar="NAME=VALUE", help="Another setting for learning; repeatable."),
 ]
+PaperSettings = Annotated[bool, typer.Option("--paper", help="Use the paper's own settings.")]
+Seed = Annotated[int, typer.Option(help="Seed of everything random.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 
 
-def measuring_config(**options: object) -> Config:
-    """Return the configuration of a command that measures, which needs training texts."""
-    config = load_config(Path.cwd()).overridden(**options)
+def configured(*names: str, from_file: bool = True, **helps: str) -> Callable[[Command], Command]:
+    """Give a command options of the configuration in place of its parameter `config`.
+
+    The command is called with the configuration that holds: the options given, over those of
+    pyproject.toml if `from_file`, over the defaults. `helps` are help texts for this command.
+    """
+
+    def decorate(command: Command) -> Command:
+        @wraps(command)
+        def called(**arguments: Any) -> int:
+            given = {name: arguments.pop(name) for name in names}
+            base = load_config(Path.cwd()) if from_file else Config()
+            return command(config=base.overridden(**given), **arguments)
+
+        options = [_parameter(name, OPTIONS[name].annotation(helps.get(name))) for name in names]
+        parameters: list[inspect.Parameter] = []
+        for parameter in inspect.signature(command, eval_str=True).parameters.values():
+            own = parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+            parameters += options if parameter.name == "config" else [own]
+        called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        called.__annotations__ = {p.name: p.annotation for p in parameters}
+        return called
+
+    return decorate
+
+
+def _parameter(name: str, annotation: Any) -> inspect.Parameter:
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, kind, default=None, annotation=annotation)
+
+
+def speaker(quiet: bool) -> Say:
+    """Return what tells people how it goes, on standard error."""
+    return partial(Console(stderr=True, quiet=quiet).print, markup=False, soft_wrap=True)
+
+
+def loading(config: Config, quiet: bool) -> dict[str, Any]:
+    """Return how a model is loaded and run, as arguments of `Coverage`."""
+    chosen = {name: getattr(config, name) for name in (*LOADING, "masks")}
+    return {**chosen, "progress": False if quiet else None}
+
+
+def coverage_for(model: str, config: Config, quiet: bool) -> Coverage:
+    """Load a model and masks, ready to calibrate."""
+    return Coverage(
+        model,
+        bins=config.bins,
+        max_length=config.max_length,
+        attention_weight=config.attention_weight,
+        criteria=config.criterion_names,
+        **loading(config, quiet),
+    )
+
+
+def calibrated(model: str, config: Config, quiet: bool) -> Coverage:
+    """Load a model and masks and calibrate, or find the ranges in the cache."""
+    train = train_texts(config)
+    return coverage_for(model, config, quiet).calibrate(train)
+
+
+def train_texts(config: Config) -> list[Text]:
+    """Read the training texts by the suite's fields if the file has them, else by usual names."""
     if config.train is None:
         raise SettingsError("give the texts that set the ranges: --train FILE (see --help).")
-    return config
+    path = Path(config.train)
+    asked = {name for name in (config.text, config.pair) if name is not None}
+    same = bool(asked) and asked <= field_names(path)
+    fields = Fields(config.text, config.pair) if same else Fields()
+    return read_texts(path, fields, config.train_limit).texts
 
 
-def name_of(path: Path | None) -> str | None:
-    """Return a path as the configuration keeps it."""
-    return None if path is None else str(path)
+def suite_texts(path: Path, config: Config) -> TextFile:
+    """Read a test suite, or a plain file of texts."""
+    if is_test_suite(path):
+        return TextFile.of_suite(path, load_suite(path))
+    return read_texts(path, Fields(config.text, config.pair, config.label, config.context))

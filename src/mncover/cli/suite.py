@@ -1,4 +1,4 @@
-"""The commands below `mncover suite`. None of them imports torch."""
+"""The commands below `mncover suite`. No torch here."""
 
 from __future__ import annotations
 
@@ -11,30 +11,33 @@ from rich.console import Console
 
 from mncover.augment.recipes import make_suite
 from mncover.cli import options as o
-from mncover.report.describe import (
-    describe_suite,
-    outcome_table,
-    outcomes_to_json,
-    suite_table,
-)
+from mncover.report.describe import describe_suite, outcome_table, outcomes_to_json, suite_table
 from mncover.suites.exchange import CERTAIN, FORMATS, export_texts, index_path, read_predictions
 from mncover.suites.formats import load_suite, save_suite
-from mncover.suites.judging import in_suite_classes, judge_suite, known_way
+from mncover.suites.judging import in_suite_classes, judge_suite
+from mncover.suites.model import known_way
 
-suite_app = typer.Typer(
-    help="Make suites of tests, look at them, and convert them.", no_args_is_help=True
-)
+app = typer.Typer(help="Make test suites, look at them, and convert them.", no_args_is_help=True)
+
+TestSuite = Annotated[
+    Path,
+    typer.Argument(
+        metavar="SUITE", help="A test suite: .jsonl (also .gz), or CheckList's .pkl or .tar.gz."
+    ),
+]
+Output = Annotated[
+    Path,
+    typer.Option("--output", "-o", metavar="FILE", help="The JSON Lines file to write (also .gz)."),
+]
 
 
-@suite_app.command("make")
-def suite_make(
+@app.command()
+def make(
     recipe: Annotated[
         Path, typer.Argument(metavar="RECIPE", help="A TOML file of templates and perturbations.")
     ],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="The JSON Lines file to write (also .gz).")
-    ],
-    seed: Annotated[int, typer.Option(help="Seed of what is drawn.")] = 0,
+    output: Output,
+    seed: o.Seed = 0,
     quiet: o.Quiet = False,
 ) -> int:
     """Make a suite from templates, word lists and small changes to texts."""
@@ -46,14 +49,8 @@ def suite_make(
     return 0
 
 
-@suite_app.command("convert")
-def suite_convert(
-    suite: o.TestSuite,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="The JSON Lines file to write (also .gz).")
-    ],
-    quiet: o.Quiet = False,
-) -> int:
+@app.command()
+def convert(suite: TestSuite, output: Output, quiet: o.Quiet = False) -> int:
     """Write a suite, such as a CheckList pickle, in mncover's own format."""
     found = load_suite(suite)
     save_suite(found, output)
@@ -62,19 +59,21 @@ def suite_convert(
     return 0
 
 
-@suite_app.command("show")
-def suite_show(suite: o.TestSuite) -> int:
+@app.command()
+def show(suite: TestSuite) -> int:
     """List the tests of a suite: type, capability, cases, texts, expectation."""
-    found = load_suite(suite)
-    Console().print(suite_table(found))
+    Console().print(suite_table(load_suite(suite)))
     return 0
 
 
-@suite_app.command("export")
-def suite_export(
-    suite: o.TestSuite,
+@app.command()
+def export(
+    suite: TestSuite,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="The file of texts; its index goes beside it.")
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="The file of texts; its index goes next to it."
+        ),
     ],
     quiet: o.Quiet = False,
 ) -> int:
@@ -82,18 +81,19 @@ def suite_export(
     found = load_suite(suite)
     export_texts(found, output)
     if not quiet:
-        print(f"{output}: {found.texts:,} lines; which is which says {index_path(output)}.")
+        index = index_path(output)
+        print(f"{output}: {found.texts:,} lines; {index} has the test and case of each.")
     return 0
 
 
-@suite_app.command("judge")
-def suite_judge(
-    suite: o.TestSuite,
+@app.command()
+def judge(
+    suite: TestSuite,
     predictions: Annotated[
         Path, typer.Argument(metavar="PREDICTIONS", help="One line for each text of the export.")
     ],
     kind: Annotated[
-        str, typer.Option("--format", help=f"What a line says: {', '.join(FORMATS)}.")
+        str, typer.Option("--format", help=f"What a line holds: {', '.join(FORMATS)}.")
     ] = "softmax",
     classes: Annotated[
         str,
@@ -101,7 +101,7 @@ def suite_judge(
     ] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> int:
-    """Tell which tests fail how often, from predictions made elsewhere."""
+    """Show how often each test fails, given predictions made elsewhere."""
     found = load_suite(suite)
     answers = read_predictions(predictions, kind, found.texts)
     numbers = [str(number) for number in range(answers.probabilities.shape[1])]
