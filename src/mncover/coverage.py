@@ -25,7 +25,8 @@ from mncover.selection.greedy import greedy
 from mncover.selection.saturation import THRESHOLDS, Curve, saturation
 from mncover.selection.sequential import Selection, sequential_filter
 from mncover.selection.sets import DRAWS, Comparison, compare_sets
-from mncover.suites.judging import How, judge_data
+from mncover.suites.judging import judge_data
+from mncover.suites.model import How
 from mncover.suites.rows import Rows
 from mncover.types import Settings, Text, check_cases, check_texts
 

@@ -28,7 +28,7 @@ TOGETHER = sorted(set(tiny.BUILDERS) - set(APART))
 
 def engine_for(model: Any, tokenizer: Any, **options: Any) -> Engine:
     cov = Coverage(model, tokenizer, bins=20, max_length=MAX_LENGTH, **options)
-    return cov.calibrate(tiny.texts(40, seed=1, longest=28), cache=False)._require_engine()
+    return cov.calibrate(tiny.texts(40, seed=1, longest=28), cache=False).engine
 
 
 def mixed() -> list[Any]:
@@ -116,7 +116,7 @@ def test_a_pack_is_one_call_of_the_model() -> None:
         lambda module, args, kwargs, output: calls.append(kwargs["input_ids"].shape),
         with_kwargs=True,
     )
-    lanes = engine.subject.lanes
+    lanes = engine.subject.workers
     assert len(seen(engine, texts, packed=True)) == 12
     assert 1 <= len(calls) <= lanes
     assert {shape[0] for shape in calls} == {1}

@@ -96,7 +96,7 @@ class Bench:
         return Embedder(Subject(self.encoder, self.tokenizer), 16, batch_size=5)
 
     def fast(self, seeds: Sequence[Text], settings: AugmentSettings, ahead: int = 7) -> Augmented:
-        engine = self.coverage()._require_engine()
+        engine = self.coverage().engine
         embedder = Embedder(engine.subject, 16) if self.own else self.embedder()
         judge = Judge(engine, embedder, seeds, settings.similarity, settings.metric)
         return search(Search(seeds, transforms(), judge, settings, ahead))
@@ -104,7 +104,7 @@ class Bench:
     def slow(self, seeds: Sequence[Text], settings: AugmentSettings) -> list[Any]:
         cosine = slow_cosine(self.encoder.base_model, self.tokenizer, 16)
         coverage = self.coverage()
-        ranges = coverage._require_engine().ranges
+        ranges = coverage.engine.ranges
         assert ranges is not None
         if settings.guide == "mncover":  # tests/test_mncover.py has its own slow check
             return slow_augment(coverage, cosine, seeds, transforms(), settings)
@@ -243,7 +243,7 @@ def test_models_of_transformations_see_many_texts_at_once() -> None:
     slowly = changes["Slowly"]
     bench, seeds = Bench(), tiny.texts(40, seed=5)
     settings = AugmentSettings(NAMES, similarity=0.0)
-    engine = bench.coverage()._require_engine()
+    engine = bench.coverage().engine
     judge = Judge(engine, bench.embedder(), seeds, 0.0, "cover")
     search(Search(seeds, changes, judge, settings, 32))
     assert isinstance(slowly, Slowly)
@@ -271,7 +271,7 @@ def test_a_steady_choice_is_even_and_seldom_changes_when_the_list_grows() -> Non
 
 
 def grower(bench: Bench) -> Grower:
-    return Grower(bench.coverage()._require_engine(), bench.embedder(), transforms(), Resources())
+    return Grower(bench.coverage().engine, bench.embedder(), transforms(), Resources())
 
 
 def test_a_search_that_was_cut_off_goes_on_and_finds_the_same(
@@ -320,7 +320,7 @@ def test_a_state_of_another_search_or_a_damaged_one_is_not_used(tmp_path: Path) 
 
 def _judge(seeds: Sequence[Text], settings: AugmentSettings) -> Judge:
     bench = Bench()
-    engine = bench.coverage()._require_engine()
+    engine = bench.coverage().engine
     return Judge(engine, bench.embedder(), seeds, settings.similarity, settings.metric)
 
 
@@ -348,7 +348,7 @@ def test_a_coverage_object_augments_without_changing(tmp_path: Path) -> None:
     assert not coverage.result().texts
     changes = {name: transform(name) for name in names}
     settings = AugmentSettings(names, "cover", 0.2, 0.0, 3, 2)
-    other = Grower(coverage._require_engine(), bench.embedder(), changes, Resources())
+    other = Grower(coverage.engine, bench.embedder(), changes, Resources())
     assert same_but_for_digits(found, other.grow(seeds, settings))
     assert found.accepted
     with pytest.raises(SettingsError, match="guide"):

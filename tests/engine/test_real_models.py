@@ -95,7 +95,7 @@ def test_packed_texts_of_a_real_model_have_the_bins_of_unpacked_ones(
 ) -> None:
     train, texts, _ = texts_for(model, shared)
     cov = Coverage(str(model)).calibrate(train, cache=False)
-    engine = cov._require_engine()
+    engine = cov.engine
     assert engine.packing is not None
     assert engine.packing.reach == 128
     texts = [*texts[:60], train[0]]

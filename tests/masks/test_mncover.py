@@ -125,8 +125,8 @@ def test_what_each_text_adds_equals_the_slow_implementation(name: str) -> None:
     cov = Coverage(model, tokenizer, max_length=10, masks=masks).calibrate(TRAIN, cache=False)
     cov.update(tests, gains=True)
     table = cov.data.table
-    assert table["new_masked_hidden"].tolist() == [row[0] for row in expected]
-    assert table["new_masked_attention"].tolist() == [row[1] for row in expected]
+    assert table.new["mncover"][0].tolist() == [row[0] for row in expected]
+    assert table.new["mncover"][1].tolist() == [row[1] for row in expected]
 
 
 def masked_engine(batch_size: int = 32, seed: int = 6, unseen: Unseen = "keep") -> Any:
@@ -213,7 +213,7 @@ def test_with_masks_that_keep_everything_mncover_is_cover() -> None:
     cov = Coverage(model, tokenizer, max_length=10, masks=masks).calibrate(TRAIN, cache=False)
     cov.update(POOL, gains=True)
     np.testing.assert_array_equal(cov.data.total(), cov.data.total("mncover"))
-    np.testing.assert_array_equal(cov.data.table["new_hidden"], cov.data.table["new_masked_hidden"])
+    np.testing.assert_array_equal(cov.data.table.new["cover"][0], cov.data.table.new["mncover"][0])
 
 
 def test_with_masks_that_keep_nothing_only_special_tokens_and_same_words_count() -> None:

@@ -17,7 +17,7 @@ from torch import Tensor
 from mncover.criteria.base import Group
 from mncover.data.layout import Kind, Site
 from mncover.data.maps import ints_per_neuron
-from mncover.engine.kernels.base import Array, Kernels
+from mncover.engine.kernels.base import Array, Block, Kernels
 from mncover.engine.masking import Keep, Kept
 from mncover.engine.spool import Spool
 from mncover.engine.taps import Read
@@ -50,10 +50,6 @@ class Batch:
     rows: list[int]
     length: int
     kept: Kept | None
-
-    def keep(self, site: Site) -> Array | None:
-        """Return which neurons of a site the masks let count, if there are masks."""
-        return None if self.kept is None else self.kept.at(site)
 
 
 class _SiteReader:
@@ -94,10 +90,10 @@ class _SiteReader:
         """Use the values [texts, groups, n]; return whether all of them were finite."""
         raise NotImplementedError
 
-    def ranges(self, site: Site, length: int) -> tuple[Array, Array]:
-        """Return low and high of the neurons that texts of `length` tokens touch at a site."""
-        cut = self.kernels.touched
-        return cut(self.low, site, length), cut(self.high, site, length)
+    def block(self, batch: Batch, site: Site, values: Array) -> Block:
+        """Return the values of a site with the ranges of their neurons, and which of them count."""
+        low, high = (self.kernels.touched(one, site, batch.length) for one in (self.low, self.high))
+        return Block(values, low, high, None if batch.kept is None else batch.kept.at(site))
 
 
 class WidenReader(_SiteReader):
@@ -106,7 +102,7 @@ class WidenReader(_SiteReader):
     def reduce(self, batch: Batch, site: Site, values: Array) -> bool:
         """Widen the ranges of one site."""
         with self.locks[site]:
-            low, high = self.ranges(site, batch.length)
+            _, low, high, _ = self.block(batch, site, values)
             finite = self.kernels.widen(values, low, high)
             self.kernels.put_back(self.low, site, batch.length, low)
             self.kernels.put_back(self.high, site, batch.length, high)
@@ -131,14 +127,12 @@ class HitReader(_SiteReader):
     def reduce(self, batch: Batch, site: Site, values: Array) -> bool:
         """Hit the cells of one site."""
         kernels, length = self.kernels, batch.length
-        low, high = self.ranges(site, length)
-        keep, finite = batch.keep(site), True
+        block, finite = self.block(batch, site, values), True
         for group in self.groups:
             bits, width = [self.maps[name] for name in group.names], ints_per_neuron(group.cells)
             with self.locks[site]:
                 parts = [kernels.touched(one, site, length, width) for one in bits]
-                more = (parts[1], keep) if len(parts) > 1 else ()
-                finite &= kernels.hit(group, values, low, high, parts[0], *more)
+                finite &= kernels.hit(group, block, *parts)
                 for one, part in zip(bits, parts, strict=True):
                     kernels.put_back(one, site, length, part)
         return finite
@@ -166,8 +160,7 @@ class NovelReader(_SiteReader):
         kernels, width = self.kernels, ints_per_neuron(self.group.cells)
         bits = kernels.touched(self.bits, site, batch.length, width)
         counts = kernels.new_counts(len(batch.rows))
-        low, high = self.ranges(site, batch.length)
-        finite = kernels.novel(self.group, values, low, high, bits, counts, batch.keep(site))
+        finite = kernels.novel(self.group, self.block(batch, site, values), bits, counts)
         self.new_cells[site.kind][batch.rows] += counts  # no other batch has these texts
         return finite
 
@@ -195,10 +188,9 @@ class EncodeReader(_SiteReader):
 
     def reduce(self, batch: Batch, site: Site, values: Array) -> bool:
         """Encode the values of one site."""
-        kernels, finite = self.kernels, True
-        low, high = self.ranges(site, batch.length)
+        kernels, block, finite = self.kernels, self.block(batch, site, values), True
         for group in self.groups:
             codes = kernels.new_codes(len(batch.rows), site, batch.length, group.cells)
-            finite &= kernels.encode(group, values, low, high, codes)
+            finite &= kernels.encode(group, block, codes)
             self.spool.write(batch.rows[0], site, group, codes)
         return finite

@@ -19,8 +19,8 @@ from mncover.engine.engine import Engine
 from mncover.engine.recorder import Recorder
 from mncover.report.progress import bar
 from mncover.suites.formats.tables import TextFile
-from mncover.suites.judging import How, in_suite_classes
-from mncover.suites.model import Outline
+from mncover.suites.judging import in_suite_classes
+from mncover.suites.model import How, Outline
 from mncover.suites.rows import Rows, label_numbers
 
 

@@ -5,16 +5,17 @@ ranges and maps the part that such texts touch (`touched`), without gaps:
 
     values     [texts, groups, n]   float32
     low, high  [groups, n]          float32; a neuron without a range has low > high
+    keep       [texts, n]           1 or 0: which neurons count for which text; None: all
     bits       [groups, n * W]      W integers per neuron, bit c = cell c was hit
 
-They return whether every value was finite. `keep` [texts, n] says with 1 or 0 which neurons
-count for which text. Every implementation passes the same tests (tests/engine/test_kernels.py).
+They return whether every value was finite. Every implementation passes the same tests
+(tests/engine/test_kernels.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -36,6 +37,15 @@ def code_type(cells: int) -> np.dtype[Any]:
 def no_cell(cells: int) -> int:
     """Return the code that stands for no cell."""
     return int(np.iinfo(code_type(cells)).max)
+
+
+class Block(NamedTuple):
+    """The values of a batch at one site, the ranges of their neurons, and which of them count."""
+
+    values: Array
+    low: Array
+    high: Array
+    keep: Array | None = None
 
 
 class CodeStore(Protocol):
@@ -63,6 +73,7 @@ class Kernels(Protocol):
     name: ClassVar[str]
     layout: Layout
     device: torch.device
+    _spans: dict[tuple[Kind, int], tuple[Site, slice]]
 
     # Arrays.
 
@@ -95,31 +106,13 @@ class Kernels(Protocol):
     def widen(self, values: Array, low: Array, high: Array) -> bool:
         """Stretch the ranges so that they hold the values."""
 
-    def hit(
-        self,
-        group: Group,
-        values: Array,
-        low: Array,
-        high: Array,
-        bits: Array,
-        masked: Array | None = None,
-        keep: Array | None = None,
-    ) -> bool:
-        """Set the bit of every cell a value falls into; in `masked`, only where `keep` is set."""
+    def hit(self, group: Group, block: Block, bits: Array, masked: Array | None = None) -> bool:
+        """Set the bit of every cell a value falls into; in `masked`, only of neurons that count."""
 
-    def novel(
-        self,
-        group: Group,
-        values: Array,
-        low: Array,
-        high: Array,
-        bits: Array,
-        counts: Array,
-        keep: Array | None = None,
-    ) -> bool:
+    def novel(self, group: Group, block: Block, bits: Array, counts: Array) -> bool:
         """Add to `counts` how many cells each text would hit that have no bit in `bits` yet."""
 
-    def encode(self, group: Group, values: Array, low: Array, high: Array, codes: Array) -> bool:
+    def encode(self, group: Group, block: Block, codes: Array) -> bool:
         """Write the cell of every value, or "no cell", into `codes` [texts, groups, n]."""
 
     # Loops over one text's codes for all sites, flat, and a whole map.

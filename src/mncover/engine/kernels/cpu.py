@@ -18,7 +18,7 @@ from mncover.criteria.binned import BINS
 from mncover.data import maps
 from mncover.data.layout import Layout, Site
 from mncover.engine.kernels import loops
-from mncover.engine.kernels.base import Array, CodeStore, Kernels, code_type, no_cell
+from mncover.engine.kernels.base import Array, Block, CodeStore, Kernels, code_type, no_cell
 
 
 class CpuKernels(Kernels):
@@ -67,56 +67,36 @@ class CpuKernels(Kernels):
         """Stretch the ranges so that they hold the values."""
         return bool(loops.widen(values, low, high))
 
-    def hit(
-        self,
-        group: Group,
-        values: Array,
-        low: Array,
-        high: Array,
-        bits: Array,
-        masked: Array | None = None,
-        keep: Array | None = None,
-    ) -> bool:
-        """Set the bit of every cell a value falls into; in `masked`, only where `keep` is set."""
+    def hit(self, group: Group, block: Block, bits: Array, masked: Array | None = None) -> bool:
+        """Set the bit of every cell a value falls into; in `masked`, only of neurons that count."""
         if group.coding is BINS:
-            return bool(loops.hit(values, low, high, group.cells, bits, masked, keep))
-        codes = group.coding.codes(np, values, low, high, group.cells)
+            keep = None if masked is None else block.keep
+            return bool(loops.hit(*block[:3], group.cells, bits, masked, keep))
+        codes = group.coding.codes(np, *block[:3], group.cells)
         _store(codes, bits)
-        if masked is not None and keep is not None:
-            _store(np.where(keep[:, None] != 0, codes, -1), masked)
-        return _finite(values)
+        if masked is not None:
+            _store(_counting(codes, block.keep), masked)
+        return _finite(block.values)
 
-    def novel(
-        self,
-        group: Group,
-        values: Array,
-        low: Array,
-        high: Array,
-        bits: Array,
-        counts: Array,
-        keep: Array | None = None,
-    ) -> bool:
+    def novel(self, group: Group, block: Block, bits: Array, counts: Array) -> bool:
         """Add to `counts` how many cells each text would hit that have no bit in `bits` yet."""
         if group.coding is BINS:
-            return bool(loops.novel(values, low, high, group.cells, bits, counts, keep))
-        codes = group.coding.codes(np, values, low, high, group.cells)
-        at, ints = np.maximum(codes, 0), bits.reshape(*low.shape, -1)
-        places = np.broadcast_to(at >> 6, codes.shape)
-        chosen = np.stack([np.take_along_axis(ints, p[..., None], 2)[..., 0] for p in places])
-        fresh = (codes >= 0) & ((chosen.astype(np.uint64) >> (at & 63).astype(np.uint64)) & 1 == 0)
-        if keep is not None:
-            fresh &= keep[:, None] != 0
-        counts += fresh.sum(axis=(1, 2))
-        return _finite(values)
+            return bool(loops.novel(*block[:3], group.cells, bits, counts, block.keep))
+        codes = _counting(group.coding.codes(np, *block[:3], group.cells), block.keep)
+        at, ints = np.maximum(codes, 0), bits.reshape(*block.low.shape, -1)
+        chosen = np.stack([np.take_along_axis(ints, c[..., None] >> 6, 2)[..., 0] for c in at])
+        seen = (chosen.astype(np.uint64) >> (at & 63).astype(np.uint64)) & 1 != 0
+        counts += ((codes >= 0) & ~seen).sum(axis=(1, 2))
+        return _finite(block.values)
 
-    def encode(self, group: Group, values: Array, low: Array, high: Array, codes: Array) -> bool:
+    def encode(self, group: Group, block: Block, codes: Array) -> bool:
         """Write the cell of every value, or "no cell", into `codes` [texts, groups, n]."""
         none = no_cell(group.cells)
         if group.coding is BINS:
-            return bool(loops.encode(values, low, high, group.cells, codes, none))
-        found = group.coding.codes(np, values, low, high, group.cells)
+            return bool(loops.encode(*block[:3], group.cells, codes, none))
+        found = group.coding.codes(np, *block[:3], group.cells)
         codes[:] = np.where(found >= 0, found, none)
-        return _finite(values)
+        return _finite(block.values)
 
     def walk(
         self, codes: Array, length: int, cells: int, bits: Array, store: bool
@@ -147,8 +127,14 @@ def _store(codes: NDArray[np.int64], bits: Array) -> None:
     for text in codes:
         known = text >= 0
         at = text[known]
+        places = (*np.nonzero(known), at >> 6)
         # A text has one code per neuron, so no two of these are the same place.
-        ints[(*np.nonzero(known), at >> 6)] |= (1 << (at & 63)).astype(np.uint64).astype(ints.dtype)
+        ints[places] |= (1 << (at & 63)).astype(np.uint64).astype(ints.dtype)
+
+
+def _counting(codes: NDArray[np.int64], keep: Array | None) -> NDArray[np.int64]:
+    """Return the codes with -1 for neurons that do not count."""
+    return codes if keep is None else np.where(keep[:, None] != 0, codes, -1)
 
 
 def _finite(values: Array) -> bool:

@@ -19,7 +19,7 @@ from torch import Tensor
 from mncover.criteria.base import Group
 from mncover.data import maps
 from mncover.data.layout import Layout, Site
-from mncover.engine.kernels.base import CodeStore, Kernels, code_type, no_cell
+from mncover.engine.kernels.base import Block, CodeStore, Kernels, code_type, no_cell
 
 KEPT_BYTES = 2**28  # for the places that texts of some lengths touch
 PART = 2**22  # codes of a text at a time: each needs some 50 bytes meanwhile
@@ -78,48 +78,25 @@ class TorchKernels(Kernels):
         torch.maximum(high, most, out=high)
         return bool(torch.isfinite(least).all() & torch.isfinite(most).all())
 
-    def hit(
-        self,
-        group: Group,
-        values: Tensor,
-        low: Tensor,
-        high: Tensor,
-        bits: Tensor,
-        masked: Tensor | None = None,
-        keep: Tensor | None = None,
-    ) -> bool:
-        """Set the bit of every cell a value falls into; in `masked`, only where `keep` is set."""
-        codes = group.coding.codes(torch, values, low, high, group.cells)
-        _store_all(codes, bits.view(*low.shape, -1))
-        if masked is not None and keep is not None:
-            _store_all(torch.where(keep[:, None] != 0, codes, -1), masked.view(*low.shape, -1))
-        return bool(torch.isfinite(values).all())
+    def hit(self, group: Group, block: Block, bits: Tensor, masked: Tensor | None = None) -> bool:
+        """Set the bit of every cell a value falls into; in `masked`, only of neurons that count."""
+        codes = group.coding.codes(torch, *block[:3], group.cells)
+        _store_all(codes, bits.view(*block.low.shape, -1))
+        if masked is not None:
+            _store_all(_counting(codes, block.keep), masked.view(*block.low.shape, -1))
+        return bool(torch.isfinite(block.values).all())
 
-    def novel(
-        self,
-        group: Group,
-        values: Tensor,
-        low: Tensor,
-        high: Tensor,
-        bits: Tensor,
-        counts: Tensor,
-        keep: Tensor | None = None,
-    ) -> bool:
+    def novel(self, group: Group, block: Block, bits: Tensor, counts: Tensor) -> bool:
         """Add to `counts` how many cells each text would hit that have no bit in `bits` yet."""
-        codes = group.coding.codes(torch, values, low, high, group.cells)
-        fresh = _unseen(codes, bits.view(*low.shape, -1))
-        if keep is not None:
-            fresh &= keep[:, None] != 0
-        counts += fresh.sum(dim=(1, 2))
-        return bool(torch.isfinite(values).all())
+        codes = _counting(group.coding.codes(torch, *block[:3], group.cells), block.keep)
+        counts += _unseen(codes, bits.view(*block.low.shape, -1)).sum(dim=(1, 2))
+        return bool(torch.isfinite(block.values).all())
 
-    def encode(
-        self, group: Group, values: Tensor, low: Tensor, high: Tensor, codes: Tensor
-    ) -> bool:
+    def encode(self, group: Group, block: Block, codes: Tensor) -> bool:
         """Write the cell of every value, or "no cell", into `codes` [texts, groups, n]."""
-        found = group.coding.codes(torch, values, low, high, group.cells)
+        found = group.coding.codes(torch, *block[:3], group.cells)
         codes.copy_(torch.where(found >= 0, found, no_cell(group.cells)))
-        return bool(torch.isfinite(values).all())
+        return bool(torch.isfinite(block.values).all())
 
     def walk(
         self, codes: Tensor, length: int, cells: int, bits: Tensor, store: bool
@@ -157,6 +134,11 @@ class TorchKernels(Kernels):
         for part in _parts(len(places)):
             index = (places[part, None] + every).flatten()
             target[index] = source[index]
+
+
+def _counting(codes: Tensor, keep: Tensor | None) -> Tensor:
+    """Return the codes with -1 for neurons that do not count."""
+    return codes if keep is None else torch.where(keep[:, None] != 0, codes, -1)
 
 
 def _unseen(codes: Tensor, ints: Tensor) -> Tensor:
