@@ -76,7 +76,7 @@ def test_the_table_of_masks_says_what_the_definition_says(unseen: Any) -> None:
     masks = random_masks(tokenizer, 2, unseen)
     rule, table = slow_masks(masks), MaskTable(masks, torch.device("cpu"))
     ids = torch.arange(V)[None]
-    assert table.words_of(ids)[0].tolist() == [rule.word(a) for a in range(V)]
+    assert table.tokens_of(ids)[0].tolist() == [rule.word(a) for a in range(V)]
     expected = [[rule.pair(a, b) for b in range(V)] for a in range(V)]
     assert table.pairs_of(ids)[0].tolist() == expected
 

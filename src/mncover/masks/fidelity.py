@@ -58,7 +58,7 @@ def agreement(
     message = None if learnt is None else torch.from_numpy(learnt).to(device)
 
     def change(ids: Tensor, embeddings: Tensor) -> Tensor:
-        words, pairs = table.words_of(ids).float(), table.pairs_of(ids).float()
+        words, pairs = table.tokens_of(ids).float(), table.pairs_of(ids).float()
         return pass_through(embeddings, words, pairs, message, masks.normalisation)
 
     with inserted(subject, change):
