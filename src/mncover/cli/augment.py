@@ -10,11 +10,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from mncover.augment.records import check_guide
-from mncover.augment.transforms import SUMMARIES, Resources, apply, transform
+from mncover.augment.transforms import REGISTRY, Resources, apply, transform
 from mncover.cli import options as o
 from mncover.cli.config import Config
-from mncover.criteria import CRITERIA
+from mncover.criteria import CRITERIA, chosen_criteria
 from mncover.errors import SettingsError
 from mncover.suites.formats.tables import Fields
 from mncover.types import Text
@@ -81,6 +80,7 @@ def augment(
     """
     if target not in TARGETS:
         raise SettingsError(f"--target is {' or '.join(TARGETS)}, got {target!r}.")
+    _check_guide(guide, config)
     from mncover.augment.grower import grow_file
 
     train = o.train_texts(config)
@@ -97,13 +97,22 @@ def augment(
         target=target,
         include_seeds=include_seeds,
         quiet=quiet,
-        guide=check_guide(guide),
+        guide=guide,
         similarity=similarity,
         threshold=threshold,
         max_iter=max_iter,
         seed=seed,
     )
     return 0
+
+
+def _check_guide(guide: str, config: Config) -> None:
+    """Refuse, before any work, to be guided by what is not measured."""
+    criteria = chosen_criteria(config.criterion_names, config.masks is not None)
+    known = [*(criterion.name for criterion in criteria), "none"]
+    if guide not in known:
+        hint = " (mncover needs masks: --masks FILE)" if guide == "mncover" else ""
+        raise SettingsError(f"the guide must be one of {', '.join(known)}, got {guide!r}{hint}.")
 
 
 @o.configured("device")
@@ -141,6 +150,6 @@ def _list_table() -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("Transformation", no_wrap=True)
     table.add_column("What it does")
-    for known, what in SUMMARIES.items():
-        table.add_row(known, what)
+    for entry in REGISTRY.values():
+        table.add_row(entry.name, entry.summary)
     return table

@@ -44,10 +44,7 @@ Suite = Annotated[
     ),
 ]
 Folder = Annotated[
-    Path | None,
-    typer.Option(
-        "--output", "-o", metavar="FOLDER", help="The folder to write to. [the command's name]"
-    ),
+    Path, typer.Option("--output", "-o", metavar="FOLDER", help="The folder to write to.")
 ]
 Encoder = Annotated[
     str | None,
