@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from mncover.engine.engine import Engine
     from mncover.engine.recorder import Recorder
     from mncover.masks.masks import Masks
-    from mncover.suites.formats.tables import TextFile
 
 
 class Coverage:
@@ -145,7 +144,7 @@ class Coverage:
         `gains`, what each text adds in that order is recorded too, which takes a little longer.
         """
         engine, recorder = self.engine, self._require_recorder()
-        rows = Rows.make(check_texts(texts), context, labels, engine.subject.labels)
+        rows = Rows.make(check_texts(texts), context, labels).numbered(engine.subject.labels)
         if not gains:
             recorder.record(rows)
             return self
@@ -156,7 +155,7 @@ class Coverage:
 
     def run(
         self,
-        suite: TextFile,
+        suite: Rows,
         output: str | Path,
         train: Sequence[Text] | None = None,
         classes: How = "auto",

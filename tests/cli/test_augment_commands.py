@@ -13,7 +13,7 @@ from mncover.augment.outcome import Yield, conclusion, suite_of, yield_of
 from mncover.augment.records import Accepted, Augmented
 from mncover.cli import main
 from mncover.selection.chance import wilson
-from mncover.suites.formats.own import read_suite
+from mncover.suites.formats.jsonlines import read_suite
 from tests import tiny
 from tests.cli.test_commands import error_of
 from tests.folders import Material, write_material

@@ -269,7 +269,7 @@ def test_finished_contexts_do_not_stay_in_memory() -> None:
     engine = engine_of("bert")
     recorder = Recorder(engine, fresh().data, Run.start())
     contexts = [str(i // 3) for i in range(12)]
-    rows = Rows.make(POOL[:12], contexts, None, engine.subject.labels)
+    rows = Rows.make(POOL[:12], contexts).numbered(engine.subject.labels)
     for _ in recorder.record_in_order(rows, lambda n: None):
         pass
     held = [value for value in vars(recorder).values() if isinstance(value, np.ndarray | list)]

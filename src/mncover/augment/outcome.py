@@ -9,7 +9,6 @@ What a search for new texts found: tables, JSON, and words. No torch here.
 
 from __future__ import annotations
 
-import gzip
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -21,31 +20,28 @@ from rich.table import Table
 from mncover.augment.records import Accepted, Augmented, Earning
 from mncover.criteria import NAMES, Metric
 from mncover.data.display import display_percent
-from mncover.data.files import replacing
 from mncover.selection.chance import wilson
 from mncover.suites.expectations import Expectation
-from mncover.suites.formats.own import json_line
-from mncover.suites.formats.tables import Fields, TextFile
+from mncover.suites.formats.jsonlines import write_json_lines
+from mncover.suites.formats.records import Fields
 from mncover.suites.model import Case, Suite, Test
+from mncover.suites.rows import Rows
 from mncover.types import Text
 
 
 def write_accepted(
     path: Path,
     accepted: Sequence[Accepted],
-    seeds: TextFile,
+    seeds: Rows,
     names: Fields,
     include_seeds: bool = False,
 ) -> None:
     """Write a line for each accepted text, with its seed's label; a name in .gz is compressed."""
-    content = b"".join(map(json_line, _rows(accepted, seeds, names, include_seeds)))
-    with replacing(path) as temporary:
-        zipped = path.name.endswith(".gz")
-        temporary.write_bytes(gzip.compress(content, mtime=0) if zipped else content)
+    write_json_lines(_rows(accepted, seeds, names, include_seeds), path)
 
 
 def _rows(
-    accepted: Sequence[Accepted], seeds: TextFile, names: Fields, include_seeds: bool
+    accepted: Sequence[Accepted], seeds: Rows, names: Fields, include_seeds: bool
 ) -> Iterator[dict[str, Any]]:
     if include_seeds:
         for text, label in zip(seeds.texts, seeds.labels, strict=True):

@@ -21,8 +21,9 @@ from mncover.engine.calibrated import calibrated_engine
 from mncover.engine.engine import Engine
 from mncover.engine.measure import class_probabilities
 from mncover.errors import SettingsError, TextError
-from mncover.suites.formats.own import write_suite
-from mncover.suites.formats.tables import Fields, TextFile, chosen_fields, read_texts
+from mncover.suites.formats import chosen_fields, read_texts, save_suite
+from mncover.suites.formats.records import Fields
+from mncover.suites.rows import Rows
 from mncover.types import Text
 
 Target = Literal["train", "tests"]
@@ -76,7 +77,7 @@ def run_augment(job: AugmentJob) -> Augmented:
         raise TextError("no text was accepted, so none is written: try a lower --similarity.")
     yields: list[Yield] = []
     if job.target == "tests":
-        write_suite(suite_of(found.accepted, seeds.texts), job.output)
+        save_suite(suite_of(found.accepted, seeds.texts), job.output)
         yields = _yields(grower, seeds, settings, found)
     else:
         names = chosen_fields(job.seeds, fields)
@@ -96,7 +97,7 @@ def _check(job: AugmentJob) -> None:
 
 
 def _yields(
-    grower: Grower, seeds: TextFile, settings: AugmentSettings, found: Augmented
+    grower: Grower, seeds: Rows, settings: AugmentSettings, found: Augmented
 ) -> list[Yield]:
     """Return the failures of this search and of an unguided one that runs as many texts."""
     answers = _classes(grower.engine, seeds.texts)

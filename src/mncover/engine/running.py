@@ -14,14 +14,12 @@ from mncover.data import datafile
 from mncover.data.identity import Run
 from mncover.data.resume import Say, Unfinished, partial_path, silent
 from mncover.data.store import CoverageData
-from mncover.data.table import UNKNOWN
 from mncover.engine.engine import Engine
 from mncover.engine.recorder import Recorder
 from mncover.report.progress import bar
-from mncover.suites.formats.tables import TextFile
 from mncover.suites.judging import in_suite_classes
 from mncover.suites.model import How, Outline
-from mncover.suites.rows import Rows, label_numbers
+from mncover.suites.rows import Rows
 
 
 class SuiteRun:
@@ -31,16 +29,13 @@ class SuiteRun:
     """
 
     def __init__(
-        self, engine: Engine, suite: TextFile, output: Path, classes: How, say: Say = silent
+        self, engine: Engine, suite: Rows, output: Path, classes: How, say: Say = silent
     ) -> None:
         self.engine = engine
         self.suite = suite
         self.output = output
         self.unfinished = Unfinished(partial_path(output), "run", say)
-        labels = label_numbers(suite.labels, engine.subject.labels, suite.place)
-        cases = suite.cases or [UNKNOWN] * len(suite.texts)
-        places = range(len(suite.texts))
-        self.rows = Rows(suite.texts, suite.contexts, labels, places, cases).by_context()
+        self.rows = suite.numbered(engine.subject.labels).by_context()
         self.outline = _outline(engine, suite, classes)
 
     def run(self) -> CoverageData:
@@ -99,15 +94,15 @@ class SuiteRun:
         return data if data.runs[-1].suite_fingerprint == self.suite.fingerprint else None
 
 
-def _outline(engine: Engine, suite: TextFile, classes: How) -> Outline | None:
+def _outline(engine: Engine, suite: Rows, classes: How) -> Outline | None:
     """Return what the data keeps of a suite of tests; refuse one of other classes than the model.
 
     A model that does not classify is measured, but there is nothing to judge.
     """
     subject = engine.subject
-    if suite.tests is None or subject.n_labels < 2:
+    if suite.suite is None or subject.n_labels < 2:
         return None
-    outline = Outline.of(suite.tests, classes)
+    outline = Outline.of(suite.suite, classes)
     nothing = np.empty((0, subject.n_labels))
     in_suite_classes(nothing, subject.labels, outline.labels, outline.classes)
     return outline

@@ -30,7 +30,7 @@ from mncover.errors import SettingsError, TextError
 from mncover.paper.finetuning import FineTuning, accuracy, fine_tune
 from mncover.paper.retraining import NONE, PAPER_TEXTS, RANDOM, Arm, Row, write_retraining
 from mncover.report.progress import bar
-from mncover.suites.formats.tables import read_texts
+from mncover.suites.formats import read_texts
 from mncover.suites.rows import label_numbers
 from mncover.types import Text, fingerprint_texts
 

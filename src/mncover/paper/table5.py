@@ -19,7 +19,7 @@ from mncover.errors import SettingsError
 from mncover.masks.settings import LearningSettings
 from mncover.masks.sweep import learn_to_file, measured
 from mncover.report.tables import plain_table, write_csv, write_json, write_text
-from mncover.suites.formats.tables import read_texts
+from mncover.suites.formats import read_texts
 
 # Fidelity in percent, by task and family.
 PAPER = {

@@ -98,9 +98,9 @@ def _texts_as_cases(data: CoverageData, rows: NDArray[np.int64]) -> Cases:
 
 def _suite_cases(data: CoverageData, run: int, outline: Outline) -> Cases:
     of_test = np.repeat(np.arange(len(outline.tests)), [len(cases) for cases in outline.cases])
-    whole = complete_cases(data, run, outline)
+    whole = complete_cases(data, run)
     numbers = np.array([number for number, _ in whole], dtype=np.int64)
-    verdicts = [outcome.verdicts for outcome in judge_run(data, run, outline)]
+    verdicts = [outcome.verdicts for outcome in judge_run(data, run)]
     return Cases(
         data,
         outline,
