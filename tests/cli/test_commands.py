@@ -69,8 +69,9 @@ def test_report_and_json_show_the_numbers_of_the_result(
     assert main(["report"]) == 0
     shown = capsys.readouterr().out
     for context in result.contexts:
-        assert re.search(rf"^{context.name} +10 +{context.cover * 100:.2f} ", shown, re.M)
-    assert f"Cover {result.cover * 100:.2f} %" in shown
+        share = f"{context.main.tally.share * 100:.2f}"
+        assert re.search(rf"^{context.name} +10 +{share} ", shown, re.M)
+    assert f"Cover {result.main.tally.share * 100:.2f} %" in shown
     assert main(["json", "--texts"]) == 0
     content = json.loads(capsys.readouterr().out)
     totals = content["totals"]["criteria"]["cover"]
@@ -89,7 +90,7 @@ def test_report_sorts_shows_heads_and_refuses_unknown_orders(
     material: Material, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main(material.run("-q"))
-    covers = {c.name: c.cover for c in Coverage.load("run.mncover").result().contexts}
+    covers = {c.name: c.main.tally.share for c in Coverage.load("run.mncover").result().contexts}
     main(["report", "--sort", "-cover", "--heads"])
     shown = capsys.readouterr().out
     order = re.findall(r"^([abc]) +10 ", shown, re.M)

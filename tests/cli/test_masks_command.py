@@ -44,7 +44,7 @@ def test_masks_are_learnt_shown_and_used_from_run_to_report(
     shown = capsys.readouterr().out
     result = Coverage.load("run.mncover").result()
     assert result.mncover is not None
-    assert 0 < result.mncover < result.cover
+    assert 0 < result.mncover < result.share("cover")
     assert f"mnCover {result.mncover * 100:.2f} %" in shown
     assert main(["json", "--texts"]) == 0
     content = json.loads(capsys.readouterr().out)
@@ -78,7 +78,7 @@ def test_fail_under_can_judge_mncover(
     learn(material)
     main(material.run("--masks", "masks.safetensors", "-q"))
     result = Coverage.load("run.mncover").result()
-    between = f"{(result.cover + (result.mncover or 0)) * 50}"
+    between = f"{(result.share('cover') + result.share('mncover')) * 50}"
     assert main(["report", "--fail-under", between]) == 0
     assert main(["report", "--fail-under", between, "--metric", "mncover"]) == 2
     assert "mnCover" in capsys.readouterr().err

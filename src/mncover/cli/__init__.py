@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -38,7 +38,7 @@ def _start(
         raise typer.Exit(0)
 
 
-for _name, _command in {
+_COMMANDS: dict[str, Callable[..., int]] = {
     "run": run.run,
     "report": reports.report,
     "json": reports.json_report,
@@ -51,7 +51,8 @@ for _name, _command in {
     "transform": augment.transform_text,
     "masks": masks.masks,
     "demo": demo.demo,
-}.items():
+}
+for _name, _command in _COMMANDS.items():
     app.command(_name)(_command)
 for _name, _group in {"suite": suite.app, "reproduce": reproduce.app, "debug": debug.app}.items():
     app.add_typer(_group, name=_name)

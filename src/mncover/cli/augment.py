@@ -15,7 +15,7 @@ from mncover.cli import options as o
 from mncover.cli.config import Config
 from mncover.criteria import CRITERIA, chosen_criteria
 from mncover.errors import SettingsError
-from mncover.suites.formats.tables import Fields
+from mncover.suites.formats.records import Fields
 from mncover.types import Text
 
 WordNet = Annotated[

@@ -68,7 +68,7 @@ class Config:
     dtype: Annotated[
         str, Option(help="Number format of the weights: auto, float32, float16, bfloat16.")
     ] = "auto"
-    kernels: Annotated[str, Option(help=f"Which kernels count the hits: {_list(AUTO, *KERNELS)}.")] = AUTO
+    kernels: Annotated[str, Option(help=f"What counts the hits: {_list(AUTO, *KERNELS)}.")] = AUTO
     masks: Annotated[
         str | None,
         Option(metavar="FILE", help="Masks from `mncover masks`: measure mnCover as well."),

@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, cast, get_args
 
 import typer
 from rich.console import Console
@@ -99,7 +99,7 @@ def masks(
     given["max_length"] = config.max_length
     named = [f"{name}={value}" for name, value in given.items() if value is not None]
     settings = chosen_settings(paper, [*named, *(setting or [])])
-    _check(words or scores, config, unseen, sweep, plot)
+    way = _checked(words or scores, config, unseen, sweep, plot)
     from mncover.engine.loading import load_subject
     from mncover.masks.fidelity import fidelity_on
     from mncover.masks.sweep import learn_to_file, run_sweep
@@ -117,7 +117,7 @@ def masks(
         found.save(output)
     else:
         found = learn_to_file(
-            subject, o.train_texts(config), settings, output, quiet=quiet, unseen=unseen
+            subject, o.train_texts(config), settings, output, quiet=quiet, unseen=way
         )
     console.print(describe_masks(found.summary(top)))
     say = partial(console.print, soft_wrap=True, markup=False)
@@ -128,10 +128,10 @@ def masks(
     return 0
 
 
-def _check(
+def _checked(
     source: Path | None, config: Config, unseen: str | None, sweep: str | None, plot: Path | None
-) -> None:
-    """Refuse options that do not go together, before any work."""
+) -> UnseenWay | None:
+    """Refuse options that do not go together, before any work; return what `unseen` names."""
     known = get_args(UnseenWay)
     for refused, message in (
         (unseen not in (None, *known), f"`unseen` is {', '.join(known)}; got {unseen!r}."),
@@ -142,6 +142,7 @@ def _check(
     ):
         if refused:
             raise SettingsError(message)
+    return cast("UnseenWay | None", unseen)
 
 
 def _made(tokenizer: Any, words: Path | None, scores: Path | None) -> Masks:

@@ -15,8 +15,16 @@ from mncover.cli.config import OPTIONS, Config, load_config
 from mncover.coverage import Coverage
 from mncover.data.resume import Say
 from mncover.errors import SettingsError
-from mncover.suites.formats import is_test_suite, load_suite
-from mncover.suites.formats.tables import Fields, TextFile, field_names, read_texts
+from mncover.suites.formats import (
+    SUITE_FORMATS,
+    TEXT_FORMATS,
+    field_names,
+    is_test_suite,
+    load_suite,
+    read_texts,
+)
+from mncover.suites.formats.records import Fields
+from mncover.suites.rows import Rows
 from mncover.types import Text
 
 Command = Callable[..., int]
@@ -39,8 +47,8 @@ Suite = Annotated[
     Path,
     typer.Argument(
         metavar="SUITE",
-        help="Texts to run: .jsonl, .csv, .tsv, .txt (also with .gz) or .parquet; or a test "
-        "suite: .jsonl, or CheckList's .pkl or .tar.gz.",
+        help=f"A file of texts ({', '.join(TEXT_FORMATS)}; .gz too) or a test suite "
+        f"({', '.join(SUITE_FORMATS)}).",
     ),
 ]
 Folder = Annotated[
@@ -143,8 +151,8 @@ def train_texts(config: Config) -> list[Text]:
     return read_texts(path, fields, config.train_limit).texts
 
 
-def suite_texts(path: Path, config: Config) -> TextFile:
+def suite_texts(path: Path, config: Config) -> Rows:
     """Read a test suite, or a plain file of texts."""
     if is_test_suite(path):
-        return TextFile.of_suite(path, load_suite(path))
+        return Rows.of_suite(path, load_suite(path))
     return read_texts(path, Fields(config.text, config.pair, config.label, config.context))

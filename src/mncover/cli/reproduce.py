@@ -15,16 +15,6 @@ from rich.console import Console
 from mncover.cli import options as o
 from mncover.cli.config import Config
 from mncover.masks.settings import chosen_settings
-from mncover.paper.figure4_table3 import (
-    PAPER_FIGURE4,
-    PAPER_TABLE3,
-    chosen_lists,
-    compare_files,
-    draw_curves,
-    named_sets,
-)
-from mncover.paper.filtering import SENTIMENT_TESTS
-from mncover.paper.filtering_run import reproduce_filtering
 from mncover.report.plots import require_plotting
 from mncover.selection.sets import DRAWS
 from mncover.suites.formats import load_suite
@@ -70,6 +60,8 @@ def _filtering(table: str, summary: str) -> None:
         ] = None,
         quiet: o.Quiet = False,
     ) -> int:
+        from mncover.paper.filtering import reproduce_filtering
+
         reproduce_filtering(
             table,
             o.coverage_for(model, config, quiet),
@@ -114,7 +106,10 @@ def figure4(
     quiet: o.Quiet = False,
 ) -> int:
     """How coverage saturates, unfiltered and filtered: the paper's Figure 4."""
-    require_plotting()  # refuses before any work
+    from mncover.paper.figure4_table3 import PAPER_FIGURE4, chosen_lists, draw_curves
+    from mncover.paper.filtering import SENTIMENT_TESTS
+
+    require_plotting()
     lists = chosen_lists(o.suite_texts(suite, config), test or SENTIMENT_TESTS[:6], texts)
     draw_curves(
         o.calibrated(model, config, quiet),
@@ -151,7 +146,9 @@ def table3(
     quiet: o.Quiet = False,
 ) -> int:
     """Coverage of the rounds of ANLI and of their unions: the paper's Table 3."""
-    require_plotting()  # refuses before any work
+    from mncover.paper.figure4_table3 import PAPER_TABLE3, compare_files, named_sets
+
+    require_plotting()
     named = named_sets(o.suite_texts(path, config) for path in sets)
     compare_files(
         o.calibrated(model, config, quiet),

@@ -20,8 +20,7 @@ from mncover.selection.budgets import Indices, Limit, choose, groups_of, parse_b
 from mncover.selection.cases import Cases, cases_of, reduced_suite
 from mncover.selection.chance import compare_methods, count_failures
 from mncover.selection.scores import GAINS, SCORES, score_cases
-from mncover.suites.formats import save_suite
-from mncover.suites.formats.tables import write_records
+from mncover.suites.formats import copy_records, save_suite
 
 RUNNING = ("sequential", "greedy")
 
@@ -157,7 +156,7 @@ def _write(cases: Cases, chosen: Indices, source: Path | None, output: Path) -> 
     data, run = cases.data, cases.data.runs[0]
     rows = [int(cases.rows[case][0]) for case in chosen]
     records = [(int(data.table["index"][row]), data.table.texts[row]) for row in rows]
-    write_records(source or Path(run.suite), records, run.texts or len(data.table), output)
+    copy_records(source or Path(run.suite), records, run.texts or len(data.table), output)
 
 
 def _tell(

@@ -11,7 +11,6 @@ from rich.console import Console
 from mncover.cli import options as o
 from mncover.cli.config import Config
 from mncover.errors import SettingsError
-from mncover.paper.figure4_table3 import chosen_lists, compare_files, draw_curves, named_sets
 from mncover.report.plots import require_plotting
 from mncover.selection.saturation import THRESHOLDS
 from mncover.selection.sets import DRAWS
@@ -39,7 +38,9 @@ def curve(
     quiet: o.Quiet = False,
 ) -> int:
     """Draw how coverage grows with the number of texts, unfiltered and filtered."""
-    require_plotting()  # refuses before any work
+    from mncover.paper.figure4_table3 import chosen_lists, draw_curves
+
+    require_plotting()
     lists = chosen_lists(o.suite_texts(suite, config), test or (), texts)
     draw_curves(
         o.calibrated(model, config, quiet),
@@ -63,9 +64,7 @@ def compare(
     config: Config,
     texts: Annotated[
         int | None,
-        typer.Option(
-            metavar="N", min=1, help="Draw N texts from each set. [80 % of the smallest]"
-        ),
+        typer.Option(metavar="N", min=1, help="Draw N texts from each set. [80 % of the smallest]"),
     ] = None,
     draws: o.Draws = DRAWS,
     seed: o.Seed = 0,
@@ -75,7 +74,9 @@ def compare(
     """Compare sets of texts: what each covers, what only it covers, how much they overlap."""
     if len(sets) < 2:
         raise SettingsError("give at least two sets to compare (see --help).")
-    require_plotting()  # refuses before any work
+    from mncover.paper.figure4_table3 import compare_files, named_sets
+
+    require_plotting()
     named = named_sets(o.suite_texts(path, config) for path in sets)
     cov, console = o.calibrated(model, config, quiet), Console(quiet=quiet)
     compare_files(cov, named, output, texts=texts, draws=draws, seed=seed, console=console)

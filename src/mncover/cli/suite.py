@@ -13,7 +13,7 @@ from mncover.augment.recipes import make_suite
 from mncover.cli import options as o
 from mncover.report.describe import describe_suite, outcome_table, outcomes_to_json, suite_table
 from mncover.suites.exchange import CERTAIN, FORMATS, export_texts, index_path, read_predictions
-from mncover.suites.formats import load_suite, save_suite
+from mncover.suites.formats import SUITE_FORMATS, load_suite, save_suite
 from mncover.suites.judging import in_suite_classes, judge_suite
 from mncover.suites.model import known_way
 
@@ -21,9 +21,7 @@ app = typer.Typer(help="Make test suites, look at them, and convert them.", no_a
 
 TestSuite = Annotated[
     Path,
-    typer.Argument(
-        metavar="SUITE", help="A test suite: .jsonl (also .gz), or CheckList's .pkl or .tar.gz."
-    ),
+    typer.Argument(metavar="SUITE", help=f"A test suite: {', '.join(SUITE_FORMATS)}."),
 ]
 Output = Annotated[
     Path,
