@@ -141,7 +141,7 @@ def test_options_come_from_pyproject_and_the_command_line_wins(
     Path("pyproject.toml").write_text("[tool.mncover]\nbinns = 4\n")
     assert "no option 'binns'" in error_of(capsys, "report")
     Path("pyproject.toml").write_text('[tool.mncover]\nbins = "4"\n')
-    assert "'bins' must be int, got '4'" in error_of(capsys, "report")
+    assert "'bins' must be an integer, got '4'" in error_of(capsys, "report")
     Path("pyproject.toml").write_text("[tool.mncover\n")
     assert "pyproject.toml: cannot be read" in error_of(capsys, "report")
     Path("pyproject.toml").write_text("[tool]\nmncover = 3\n")

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
 
 from mncover.cli import augment, debug, demo, masks, reports, reproduce, run, select, sets, suite
+from mncover.cli.options import Command
 from mncover.errors import MnCoverError
 from mncover.types import __version__
 
@@ -38,24 +39,14 @@ def _start(
         raise typer.Exit(0)
 
 
-_COMMANDS: dict[str, Callable[..., int]] = {
-    "run": run.run,
-    "report": reports.report,
-    "json": reports.json_report,
-    "html": reports.html,
-    "combine": reports.combine,
-    "select": select.select,
-    "curve": sets.curve,
-    "compare": sets.compare,
-    "augment": augment.augment,
-    "transform": augment.transform_text,
-    "masks": masks.masks,
-    "demo": demo.demo,
-}
-for _name, _command in _COMMANDS.items():
-    app.command(_name)(_command)
-for _name, _group in {"suite": suite.app, "reproduce": reproduce.app, "debug": debug.app}.items():
-    app.add_typer(_group, name=_name)
+_COMMANDS: tuple[Command, ...] = (
+    *(run.run, reports.report, reports.json, reports.html, reports.combine, select.select),
+    *(sets.curve, sets.compare, augment.augment, augment.transform, masks.masks, demo.demo),
+)
+for _command in _COMMANDS:
+    app.command()(_command)
+for _group in (suite, reproduce, debug):
+    app.add_typer(_group.app, name=_group.__name__.rpartition(".")[2])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -17,21 +17,18 @@ from mncover.types import __version__
 
 app = typer.Typer(help="Show what a bug report needs.", no_args_is_help=True)
 
-PACKAGES = (
-    *("torch", "transformers", "tokenizers", "safetensors", "numpy", "numba", "scipy"),
-    *("pyarrow", "matplotlib"),
-)
+PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "numba", "scipy", "pyarrow")
 
 
 @app.command("sys")
-def system() -> int:
+def show_system() -> None:
     """Show versions, devices and the cache folder."""
     import torch
 
     folder = cache_folder("ranges")
     kept = list(folder.glob("*")) if folder.is_dir() else []
     size = sum(path.stat().st_size for path in kept) / 2**20
-    return _show(
+    _show(
         {
             "mncover": __version__,
             "python": platform.python_version(),
@@ -52,16 +49,15 @@ def _version(package: str) -> str:
 
 
 @app.command("model")
-@o.configured("bins", "max_length", *o.LOADING, "masks", "criteria")
-def show_model(model: o.Model, *, config: Config) -> int:
+@o.configured("bins", "max_length", *o.LOADING, "criteria")
+def show_model(model: o.Model, *, config: Config) -> None:
     """Show how a model's sites are read, and how many cells it has."""
     engine = o.coverage_for(model, config, quiet=True).engine
-    subject, sites = engine.subject, engine.layout.sites
-    neurons = {"hidden": 0, "attention": 0}
+    subject, sites, cells = engine.subject, engine.layout.sites, engine.group(engine.main).cells
+    bins = {"hidden": 0, "attention": 0}
     for site in sites:
-        neurons[site.kind] += engine.layout.neurons(site)
-    cells = {name: engine.group(name).cells for name in engine.criteria}
-    return _show(
+        bins[site.kind] += engine.layout.neurons(site) * cells
+    _show(
         {
             "model": subject.name,
             "class": type(subject.model).__name__,
@@ -72,24 +68,23 @@ def show_model(model: o.Model, *, config: Config) -> int:
             "kernels": engine.kernels.name,
             "causal": engine.taps.causal,
             "sites": ", ".join(f"{site.name} {list(site.shape)}" for site in sites),
-            "word bins": f"{neurons['hidden'] * cells[engine.main]:,}",
-            "attention bins": f"{neurons['attention'] * cells[engine.main]:,}",
+            "word bins": f"{bins['hidden']:,}",
+            "attention bins": f"{bins['attention']:,}",
         }
     )
 
 
 @app.command("data")
 @o.configured()
-def show_data(file: o.DataFile = None, *, config: Config) -> int:
+def show_data(file: o.DataFile = None, *, config: Config) -> None:
     """Show a data file's header."""
     header = read_header(file or Path(config.output))
     criteria = [f"{one['name']} ({one['cells']} cells)" for one in header.pop("criteria", [])]
     shown = {k: v for k, v in header.items() if k not in ("checksums", "layout", "reachable")}
-    return _show({**shown, "criteria": ", ".join(criteria)} if criteria else shown)
+    _show({**shown, "criteria": ", ".join(criteria)} if criteria else shown)
 
 
-def _show(facts: dict[str, Any]) -> int:
+def _show(facts: dict[str, Any]) -> None:
     width = max(len(name) for name in facts)
     for name, value in facts.items():
         print(f"{name:<{width}}  {value}")
-    return 0

@@ -13,10 +13,9 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from rich.console import Console
 
-from mncover.cli.config import Config
+from mncover.cli.config import Config, option
 from mncover.cli.run import measure
 from mncover.data.datafile import DEFAULT_NAME
 from mncover.data.files import cache_folder
@@ -30,20 +29,13 @@ HERE = Path(__file__).parent / "demo_files"
 ADAPTER = HERE / "adapter.safetensors"
 PREFIX = "base_model.model."
 SCALE = 32 / 16  # alpha / rank
-TOKENIZER_FILES = (
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "vocab.txt",
-)
+TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt")
 MAX_LENGTH = 32  # the demo's texts are short
 
 
 def demo(
-    folder: Annotated[
-        Path, typer.Option("--folder", metavar="FOLDER", help="Where the demo's files go.")
-    ] = Path("mncover-demo"),
-) -> int:
+    folder: Annotated[Path, option("Where the demo's files go.", "FOLDER")] = Path("mncover-demo"),
+) -> None:
     """Measure a bundled suite on a small sentiment model, offline."""
     console = Console()
     folder.mkdir(parents=True, exist_ok=True)
@@ -61,7 +53,6 @@ def demo(
     config = Config(train=str(train), max_length=MAX_LENGTH, output=str(folder / DEFAULT_NAME))
     print_report(measure(str(model), suite, config, quiet=False).result(), console)
     console.print(_next_steps(folder, model, config), markup=False, highlight=False, soft_wrap=True)
-    return 0
 
 
 def _next_steps(folder: Path, model: Path, config: Config) -> str:
@@ -123,7 +114,7 @@ def _assemble(base: Path, folder: Path) -> None:
     model.load_state_dict(weights)
     with quiet_loading():
         model.save_pretrained(folder)
-    for name in TOKENIZER_FILES:
+    for name in TOKENIZER:
         shutil.copy(base / name, folder)
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
 from rich.console import Console
 
 from mncover.cli import options as o
-from mncover.cli.config import Config
+from mncover.cli.config import Config, argument, listed, option
 from mncover.coverage import Coverage
 from mncover.data.display import display_percent
 from mncover.data.files import replacing
@@ -20,88 +20,60 @@ from mncover.report import REPORTS
 from mncover.report.html import write_html
 from mncover.report.view import View
 
+FAILURES = "Show up to N failing cases of each test, with their texts."
+LIMIT = "Exit with 2 if this test's coverage is below this; repeatable."
+
 
 @o.configured(*o.CHECKING, "sort", "redundant")
 def report(
     file: o.DataFile = None,
     *,
     config: Config,
-    heads: Annotated[bool, typer.Option("--heads", help="Show every attention head too.")] = False,
-    failures: Annotated[
-        int,
-        typer.Option(
-            metavar="N", min=0, help="Show up to N failing cases of each test, with their texts."
-        ),
-    ] = 0,
-    kind: Annotated[
-        str, typer.Option("--format", help=f"How to show it: {', '.join(REPORTS)}.")
-    ] = "text",
-    junit: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write the cases of a test suite as JUnit XML too."),
-    ] = None,
-    fail_under_test: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=PERCENT",
-            help="Exit with 2 if this test's coverage is below this; repeatable.",
-        ),
-    ] = None,
+    heads: Annotated[bool, option("Show every attention head too.", None, "--heads")] = False,
+    failures: Annotated[int, option(FAILURES, "N", min=0)] = 0,
+    kind: Annotated[str, option(f"How to show it: {listed(*REPORTS)}.", None, "--format")] = "text",
+    junit: Annotated[Path | None, option("Write the cases as JUnit XML too.", "FILE")] = None,
+    fail_under_test: Annotated[list[str] | None, option(LIMIT, "NAME=PERCENT")] = None,
 ) -> int:
     """Print the coverage in a data file: by context, by layer and in total."""
     if kind not in REPORTS:
-        raise SettingsError(f"there is no format {kind!r}; there are {', '.join(REPORTS)}.")
+        raise SettingsError(f"there is no format {kind!r}; there are {listed(*REPORTS)}.")
     view = _view(file, config, heads=heads, failures=failures)
     limits = _parsed_limits(fail_under_test or [], view.result)
-    REPORTS[kind].show(view, Console())
+    _write(kind, view, None)
     if junit is not None:
         _write("junit", view, junit)
     return exit_code(view.result, config, limits)
 
 
 @o.configured(*o.CHECKING, "redundant")
-def json_report(
+def json(
     file: o.DataFile = None,
     output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="The file to write; the screen if not given."
-        ),
+        Path | None, option("The file to write; the screen if not given.", "FILE", "--output", "-o")
     ] = None,
-    texts: Annotated[bool, typer.Option("--texts", help="Add a row for every text.")] = False,
-    pretty: Annotated[bool, typer.Option("--pretty", help="Indent, for people.")] = False,
+    texts: Annotated[bool, option("Add a row for every text.", None, "--texts")] = False,
+    pretty: Annotated[bool, option("Indent, for people.", None, "--pretty")] = False,
     *,
     config: Config,
 ) -> int:
     """Write the coverage in a data file as JSON."""
     view = _view(file, config, texts=texts, pretty=pretty)
-    if output is None:
-        REPORTS["json"].show(view, Console())
-    else:
-        _write("json", view, output)
+    _write("json", view, output)
     return exit_code(view.result, config)
 
 
 @o.configured("redundant")
 def html(
     file: o.DataFile = None,
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FOLDER",
-            help="The folder to write; an earlier report in it is replaced.",
-        ),
-    ] = Path("mncover-html"),
+    output: o.Folder = Path("mncover-html"),
     since: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="An earlier data file, to show what has changed."),
+        Path | None, option("An earlier data file, to show what has changed.", "FILE")
     ] = None,
     *,
     config: Config,
     quiet: o.Quiet = False,
-) -> int:
+) -> None:
     """Write the report of a data file as web pages that open from disk."""
     path = file or Path(config.output)
     earlier = None if since is None else (since, Coverage.load(since).data)
@@ -109,16 +81,13 @@ def html(
     first = write_html(data, path, output, config.redundant / 100, earlier)
     if not quiet:
         print(f"The report is {first}; open it in a browser.")
-    return 0
 
 
 def combine(
-    files: Annotated[list[Path], typer.Argument(metavar="FILES", help="Data files to combine.")],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="The data file to write.")
-    ],
+    files: Annotated[list[Path], argument("Data files to combine.", "FILES")],
+    output: Annotated[Path, option("The data file to write.", "FILE", "--output", "-o")],
     quiet: o.Quiet = False,
-) -> int:
+) -> None:
     """Combine data files of the same model, ranges and settings into one file."""
     united = Coverage.load(files[0])
     for path in files[1:]:
@@ -131,7 +100,6 @@ def combine(
         found = united.result().criteria.values()
         shares = ", ".join(f"{one.title} {display_percent(one.tally.share)} %" for one in found)
         print(f"Combined {len(files)} files into {output}: {shares}.")
-    return 0
 
 
 def _view(file: Path | None, config: Config, **shown: Any) -> View:
@@ -141,7 +109,11 @@ def _view(file: Path | None, config: Config, **shown: Any) -> View:
     return View(cov.data, cov.result(config.redundant / 100), config.sort, **shown)
 
 
-def _write(kind: str, view: View, path: Path) -> None:
+def _write(kind: str, view: View, path: Path | None) -> None:
+    """Write a report to a file, or to the screen."""
+    if path is None:
+        REPORTS[kind].show(view, Console())
+        return
     with replacing(path) as temporary, temporary.open("w", encoding="utf-8") as file:
         REPORTS[kind].show(view, Console(file=file))
 
@@ -149,19 +121,16 @@ def _write(kind: str, view: View, path: Path) -> None:
 def exit_code(result: Result, config: Config, limits: Mapping[str, float] | None = None) -> int:
     """Return 2, and say why, if coverage is below what was asked for in total or of a test."""
     name = config.metric or result.main.name
-    title, lines = result.criteria[name].title, []
+    title = result.criteria[name].title
     checks = [("", result.share(name), "--fail-under", config.fail_under)]
     for context in result.contexts:
         limit = (limits or {}).get(context.name)
         checks.append((f"{context.name}: ", context.share(name), "--fail-under-test", limit))
-    for where, share, option, limit in checks:
-        if limit is not None and below(share, limit):
-            lines.append(
-                f"{where}{title} {display_percent(share)} % is below {option} {limit:g} %."
-            )
-    for line in lines:
-        Console(stderr=True).print(line, markup=False, soft_wrap=True)
-    return 2 if lines else 0
+    failed = [check for check in checks if check[3] is not None and below(check[1], check[3])]
+    for where, share, asked, limit in failed:
+        line = f"{where}{title} {display_percent(share)} % is below {asked} {limit:g} %."
+        o.speaker(quiet=False)(line)
+    return 2 if failed else 0
 
 
 def _parsed_limits(given: Sequence[str], result: Result) -> dict[str, float]:
@@ -169,13 +138,10 @@ def _parsed_limits(given: Sequence[str], result: Result) -> dict[str, float]:
     limits: dict[str, float] = {}
     known = [context.name for context in result.contexts]
     for text in given:
-        name, _, value = text.rpartition("=")
-        try:
-            limits[name] = float(value)
-        except ValueError:
-            raise SettingsError(f"a test's limit is NAME=PERCENT, got {text!r}.") from None
-        if not name or not 0 <= limits[name] <= 100:
+        match = re.fullmatch(r"(.+)=(\d+(?:\.\d*)?)", text, re.DOTALL)
+        if match is None or float(match[2]) > 100:
             raise SettingsError(f"a test's limit is NAME=PERCENT, 0 to 100, got {text!r}.")
-        if name not in known:
-            raise SettingsError(f"no test {name!r} was run; there are {', '.join(known)}.")
+        if match[1] not in known:
+            raise SettingsError(f"no test {match[1]!r} was run; there are {listed(*known)}.")
+        limits[match[1]] = float(match[2])
     return limits

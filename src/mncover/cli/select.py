@@ -8,73 +8,52 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-import typer
 from rich.console import Console
 
 from mncover.cli import options as o
-from mncover.cli.config import Config
+from mncover.cli.config import Config, listed, option
 from mncover.coverage import Coverage
 from mncover.errors import DataFileError, MismatchError, SettingsError
 from mncover.report.sets import comparison_table, comparison_to_json, conclusions
 from mncover.selection.budgets import Indices, Limit, choose, groups_of, parse_budget
 from mncover.selection.cases import Cases, cases_of, reduced_suite
-from mncover.selection.chance import compare_methods, count_failures
+from mncover.selection.chance import Found, compare_methods, count_failures
 from mncover.selection.scores import GAINS, SCORES, score_cases
 from mncover.suites.formats import copy_records, save_suite
 
 RUNNING = ("sequential", "greedy")
+OUTPUT = "The reduced suite to write; only compare if not given."
+QUANTILE = "Of the cases with a score above 0, take those from this quantile up."
 
 
 @o.configured(
-    *("metric", "train", "train_limit", *o.FIELDS, *o.LOADING, "masks"),
+    *("metric", "train", "train_limit", *o.FIELDS, *o.LOADING),
     metric="The criterion that gains are about. [the first that was measured]",
     train="For sequential and greedy: the texts that set the ranges.",
     masks="For sequential and greedy: the masks that were used.",
 )
 def select(
     file: o.DataFile = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="The reduced suite; only compare if not given."
-        ),
-    ] = None,
-    by: Annotated[
-        str, typer.Option(help=f"What to choose by: {', '.join((*SCORES, *RUNNING))}.")
-    ] = "gain",
-    budget: Annotated[
-        str | None,
-        typer.Option(
-            help="How many cases to take, of every test: a number or a share such as 20%."
-        ),
-    ] = None,
+    output: Annotated[Path | None, option(OUTPUT, "FILE", "--output", "-o")] = None,
+    by: Annotated[str, option(f"What to choose by: {listed(*SCORES, *RUNNING)}.")] = "gain",
+    budget: Annotated[str | None, option("Cases to take of every test, such as 20% or 5.")] = None,
     threshold: Annotated[
-        float | None, typer.Option(help="Take the cases whose score is greater than this.")
+        float | None, option("Take the cases whose score is greater than this.")
     ] = None,
-    quantile: Annotated[
-        float | None,
-        typer.Option(
-            min=0,
-            max=1,
-            help="Of the cases with a score above 0, take those from this quantile up.",
-        ),
-    ] = None,
-    overall: Annotated[
-        bool, typer.Option("--overall", help="Budget and quantile apply to the suite as a whole.")
-    ] = False,
+    quantile: Annotated[float | None, option(QUANTILE, min=0, max=1)] = None,
+    overall: Annotated[bool, option("Take from the suite as a whole.", None, "--overall")] = False,
     seed: o.Seed = 0,
     suite: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="The file of texts that was run, if it has moved."),
+        Path | None, option("The file of texts that was run, if it has moved.", "FILE")
     ] = None,
     model: Annotated[
-        str | None, typer.Option(help="For sequential and greedy: the model, if it has moved.")
+        str | None, option("For sequential and greedy: the model, if it has moved.")
     ] = None,
     *,
     config: Config,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
+    as_json: o.Json = False,
     quiet: o.Quiet = False,
-) -> int:
+) -> None:
     """Choose the cases that are worth running again, and compare the choice with chance."""
     path = file or Path(config.output)
     cases = _cases(path)
@@ -91,8 +70,9 @@ def select(
     if output is not None:
         _write(cases, chosen, suite, output)
     if not quiet:
-        _tell(cases, chosen, groups, by, seed, output, as_json)
-    return 0
+        mine = count_failures(cases, chosen, by)
+        others = compare_methods(cases, chosen, groups, seed)
+        _tell(cases, mine, others, output, as_json)
 
 
 def _cases(path: Path) -> Cases:
@@ -160,16 +140,8 @@ def _write(cases: Cases, chosen: Indices, source: Path | None, output: Path) -> 
 
 
 def _tell(
-    cases: Cases,
-    chosen: Indices,
-    groups: Sequence[Indices],
-    by: str,
-    seed: int,
-    output: Path | None,
-    as_json: bool,
+    cases: Cases, mine: Found, others: Sequence[Found], output: Path | None, as_json: bool
 ) -> None:
-    mine = count_failures(cases, chosen, by)
-    others = compare_methods(cases, chosen, groups, seed)
     if as_json:
         print(json.dumps(comparison_to_json(cases, mine, others), indent=1))
         return
@@ -178,4 +150,4 @@ def _tell(
     for line in conclusions(cases, mine, others):
         console.print(line, markup=False, highlight=False)
     if output is not None:
-        print(f"{output}: {len(chosen):,} of {len(cases):,} cases.")
+        print(f"{output}: {mine.cases:,} of {len(cases):,} cases.")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-import typer
 from rich.console import Console
 
 from mncover.cli import options as o
-from mncover.cli.config import Config
+from mncover.cli.config import Config, argument, option
 from mncover.errors import SettingsError
 from mncover.report.plots import require_plotting
 from mncover.selection.saturation import THRESHOLDS
@@ -23,61 +23,67 @@ def curve(
     *,
     config: Config,
     test: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Only this test or context; repeatable. [all]"),
+        list[str] | None, option("Only this test or context; repeatable. [all]", "NAME")
     ] = None,
-    texts: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Only the first N texts of each.")
-    ] = None,
+    texts: Annotated[int | None, option("Only the first N texts of each.", "N", min=1)] = None,
     threshold: Annotated[
-        list[float] | None,
-        typer.Option(min=0, help="Keep a text that adds more; repeatable. [0 1e-4 … 0.1]"),
+        list[float] | None, option("Keep a text that adds more; repeatable. [0 1e-4 … 0.1]", min=0)
     ] = None,
     shuffles: o.Shuffles = 5,
     output: o.Folder = Path("curve"),
     quiet: o.Quiet = False,
-) -> int:
+) -> None:
     """Draw how coverage grows with the number of texts, unfiltered and filtered."""
-    from mncover.paper.figure4_table3 import chosen_lists, draw_curves
-
-    require_plotting()
-    lists = chosen_lists(o.suite_texts(suite, config), test or (), texts)
-    draw_curves(
-        o.calibrated(model, config, quiet),
-        lists,
-        output,
-        suite=suite.name,
-        thresholds=threshold or THRESHOLDS,
-        shuffles=shuffles,
-        console=Console(quiet=quiet),
-    )
-    return 0
+    how = {"thresholds": threshold or THRESHOLDS, "shuffles": shuffles}
+    draw(model, suite, config, test or (), texts, output, quiet, **how)
 
 
 @o.configured(*o.MEASURING)
 def compare(
     model: o.Model,
-    sets: Annotated[
-        list[Path], typer.Argument(metavar="SET SET…", help="Files of texts, or test suites.")
-    ],
+    sets: Annotated[list[Path], argument("Files of texts, or test suites.", "SET SET…")],
     *,
     config: Config,
     texts: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=1, help="Draw N texts from each set. [80 % of the smallest]"),
+        int | None, option("Draw N texts from each set. [80 % of the smallest]", "N", min=1)
     ] = None,
     draws: o.Draws = DRAWS,
     seed: o.Seed = 0,
     output: o.Folder = Path("compare"),
     quiet: o.Quiet = False,
-) -> int:
+) -> None:
     """Compare sets of texts: what each covers, what only it covers, how much they overlap."""
     if len(sets) < 2:
         raise SettingsError("give at least two sets to compare (see --help).")
+    draw_comparison(model, sets, config, output, quiet, texts=texts, draws=draws, seed=seed)
+
+
+def draw(
+    model: str,
+    suite: Path,
+    config: Config,
+    tests: Sequence[str],
+    texts: int | None,
+    output: Path,
+    quiet: bool,
+    **how: Any,
+) -> None:
+    """Draw the curves of a suite's tests; `how` is for `draw_curves`."""
+    from mncover.paper.figure4_table3 import chosen_lists, draw_curves
+
+    require_plotting()  # before any work
+    lists = chosen_lists(o.suite_texts(suite, config), tests, texts)
+    cov, console = o.calibrated(model, config, quiet), Console(quiet=quiet)
+    draw_curves(cov, lists, output, suite=suite.name, console=console, **how)
+
+
+def draw_comparison(
+    model: str, sets: Sequence[Path], config: Config, output: Path, quiet: bool, **how: Any
+) -> None:
+    """Compare files of texts; `how` is for `compare_files`."""
     from mncover.paper.figure4_table3 import compare_files, named_sets
 
-    require_plotting()
+    require_plotting()  # before any work
     named = named_sets(o.suite_texts(path, config) for path in sets)
-    cov, console = o.calibrated(model, config, quiet), Console(quiet=quiet)
-    compare_files(cov, named, output, texts=texts, draws=draws, seed=seed, console=console)
-    return 0
+    cov = o.calibrated(model, config, quiet)
+    compare_files(cov, named, output, console=Console(quiet=quiet), **how)

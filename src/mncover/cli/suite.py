@@ -11,6 +11,7 @@ from rich.console import Console
 
 from mncover.augment.recipes import make_suite
 from mncover.cli import options as o
+from mncover.cli.config import argument, listed, option
 from mncover.report.describe import describe_suite, outcome_table, outcomes_to_json, suite_table
 from mncover.suites.exchange import CERTAIN, FORMATS, export_texts, index_path, read_predictions
 from mncover.suites.formats import SUITE_FORMATS, load_suite, save_suite
@@ -19,86 +20,70 @@ from mncover.suites.model import known_way
 
 app = typer.Typer(help="Make test suites, look at them, and convert them.", no_args_is_help=True)
 
-TestSuite = Annotated[
-    Path,
-    typer.Argument(metavar="SUITE", help=f"A test suite: {', '.join(SUITE_FORMATS)}."),
-]
+TestSuite = Annotated[Path, argument(f"A test suite: {listed(*SUITE_FORMATS)}.", "SUITE")]
 Output = Annotated[
-    Path,
-    typer.Option("--output", "-o", metavar="FILE", help="The JSON Lines file to write (also .gz)."),
+    Path, option("The JSON Lines file to write (also .gz).", "FILE", "--output", "-o")
 ]
 
 
 @app.command()
 def make(
-    recipe: Annotated[
-        Path, typer.Argument(metavar="RECIPE", help="A TOML file of templates and perturbations.")
-    ],
+    recipe: Annotated[Path, argument("A TOML file of templates and perturbations.", "RECIPE")],
     output: Output,
     seed: o.Seed = 0,
     quiet: o.Quiet = False,
-) -> int:
+) -> None:
     """Make a suite from templates, word lists and small changes to texts."""
     made = make_suite(recipe, seed)
     save_suite(made, output)
     if not quiet:
         Console().print(suite_table(made))
         print(f"{output}: {describe_suite(made)}.")
-    return 0
 
 
 @app.command()
-def convert(suite: TestSuite, output: Output, quiet: o.Quiet = False) -> int:
+def convert(suite: TestSuite, output: Output, quiet: o.Quiet = False) -> None:
     """Write a suite, such as a CheckList pickle, in mncover's own format."""
     found = load_suite(suite)
     save_suite(found, output)
     if not quiet:
         print(f"{output}: {describe_suite(found)}.")
-    return 0
 
 
 @app.command()
-def show(suite: TestSuite) -> int:
+def show(suite: TestSuite) -> None:
     """List the tests of a suite: type, capability, cases, texts, expectation."""
     Console().print(suite_table(load_suite(suite)))
-    return 0
 
 
 @app.command()
 def export(
     suite: TestSuite,
     output: Annotated[
-        Path,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="The file of texts; its index goes next to it."
-        ),
+        Path, option("The file of texts; its index goes next to it.", "FILE", "--output", "-o")
     ],
     quiet: o.Quiet = False,
-) -> int:
+) -> None:
     """Write a suite's texts, one per line, for another program to predict."""
     found = load_suite(suite)
     export_texts(found, output)
     if not quiet:
         index = index_path(output)
         print(f"{output}: {found.texts:,} lines; {index} has the test and case of each.")
-    return 0
 
 
 @app.command()
 def judge(
     suite: TestSuite,
-    predictions: Annotated[
-        Path, typer.Argument(metavar="PREDICTIONS", help="One line for each text of the export.")
-    ],
+    predictions: Annotated[Path, argument("One line for each text of the export.", "PREDICTIONS")],
     kind: Annotated[
-        str, typer.Option("--format", help=f"What a line holds: {', '.join(FORMATS)}.")
+        str, option(f"What a line holds: {listed(*FORMATS)}.", None, "--format")
     ] = "softmax",
     classes: Annotated[
-        str,
-        typer.Option(help="How classes correspond: auto, numbers, or neutral-band (two to three)."),
+        str, option("How classes correspond: auto, numbers, or neutral-band (two to three).")
     ] = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
-) -> int:
+    as_json: o.Json = False,
+) -> None:
     """Show how often each test fails, given predictions made elsewhere."""
     found = load_suite(suite)
     answers = read_predictions(predictions, kind, found.texts)
@@ -110,4 +95,3 @@ def judge(
         print(json.dumps(outcomes_to_json(outcomes), indent=1))
     else:
         Console().print(outcome_table(outcomes))
-    return 0
