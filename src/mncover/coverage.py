@@ -181,8 +181,7 @@ class Coverage:
         """Return what each text would add to a criterion now; nothing changes."""
         engine, recorder = self.engine, self._require_recorder()
         name = engine.check(metric or engine.main)
-        new = engine.novel(check_texts(texts), recorder.total[name], name)
-        return engine.gain(name, *new)
+        return engine.gains(check_texts(texts), recorder.total[name], name)
 
     def filter(
         self,

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 import torch
 
+from mncover.augment.judge import embedded
+from mncover.augment.packing import find_packing
 from mncover.coverage import Coverage
 from mncover.engine.loading import fingerprint_model, load_subject
 from mncover.masks.fidelity import fidelity_on
@@ -95,12 +97,13 @@ def test_packed_texts_of_a_real_model_have_the_bins_of_unpacked_ones(
 ) -> None:
     train, texts, _ = texts_for(model, shared)
     cov = Coverage(str(model)).calibrate(train, cache=False)
-    engine = cov.engine
-    assert engine.packing is not None
-    assert engine.packing.reach == 128
+    engine = cov._require_engine()
+    packing = find_packing(engine.taps, 128)
+    assert packing is not None
+    assert packing.reach == 128
     texts = [*texts[:60], train[0]]
     rows = range(len(texts))
-    for packed in engine.embed(texts):
+    for packed, _ in embedded(engine, packing, texts):
         in_packs = [packed.codes(row).tobytes() for row in rows]
     for apart in engine.windows([[text] for text in texts], lambda n: None):
         assert in_packs == [apart.codes(row).tobytes() for row in rows]

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from mncover.augment.grower import Grower, usable_transforms
-from mncover.augment.records import AugmentSettings, Guide
+from mncover.augment.records import AugmentSettings
 from mncover.augment.transforms import Resources
 from mncover.data.resume import load_json, partial_path, save_json
 from mncover.engine.calibrated import calibrated_engine
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 # The files of a base folder that decide what is trained: configuration, weights, tokenizer.
 DECIDING = (".json", ".safetensors", ".txt", ".model")
 # Which guide makes which set.
-GUIDES: dict[str, Guide] = {RANDOM: "none", "cover": "cover", "mncover": "mncover"}
+GUIDES: dict[str, str] = {RANDOM: "none", "cover": "cover", "mncover": "mncover"}
 PERTURBED = "perturbed-test"
 # Some seeds yield nothing, so more are taken to reach the paper's number of texts.
 RESERVE = 1.1
@@ -159,7 +159,7 @@ class _Sets:
             line, markup=False, highlight=False, soft_wrap=True
         )
 
-    def grown(self, name: str, guide: Guide, seeds: TrainingSet, seed: int) -> TrainingSet:
+    def grown(self, name: str, guide: str, seeds: TrainingSet, seed: int) -> TrainingSet:
         """Return texts made from seeds, with the seeds' labels."""
         path, key = self.folder / f"{name}.json", self._key(guide, seeds, seed)
         found = _kept_set(path, key)
@@ -179,7 +179,7 @@ class _Sets:
         self.say(f"{name}: {len(labels):,} texts.")
         return found
 
-    def _key(self, guide: Guide, seeds: TrainingSet, seed: int) -> dict[str, object]:
+    def _key(self, guide: str, seeds: TrainingSet, seed: int) -> dict[str, object]:
         """Return what a set depends on, as far as that is known without loading a model.
 
         Models go by the last part of their names, so that sets can be taken to another machine.
