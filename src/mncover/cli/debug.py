@@ -17,7 +17,16 @@ from mncover.types import __version__
 
 app = typer.Typer(help="Show what a bug report needs.", no_args_is_help=True)
 
-PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "scipy", "numba", "pyarrow")
+PACKAGES = (
+    "torch",
+    "transformers",
+    "tokenizers",
+    "safetensors",
+    "numpy",
+    "scipy",
+    "numba",
+    "pyarrow",
+)
 
 
 @app.command("sys")

@@ -5,6 +5,7 @@ pyproject.toml has no say in an experiment.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -12,6 +13,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from mncover.augment.transforms import Resources
 from mncover.cli import options as o
 from mncover.cli.config import Config, option
 from mncover.cli.sets import draw, draw_comparison
@@ -19,6 +21,7 @@ from mncover.masks.settings import chosen_settings
 from mncover.selection.sets import DRAWS
 from mncover.suites.formats import load_suite
 from mncover.suites.model import known_way
+from mncover.types import Settings
 
 app = typer.Typer(help="Reproduce the paper's tables and figures.", no_args_is_help=True)
 experiment = partial(o.configured, file=False)
@@ -137,6 +140,29 @@ def table4(
     quiet: o.Quiet = False,
 ) -> None:
     """Training on texts that raise the coverage: the paper's Table 4."""
+    from mncover.paper.finetuning import FineTuning
+    from mncover.paper.table4 import run_table4
+
+    training = FineTuning(epochs=epochs, learning_rate=learning_rate, equal_steps=equal_steps)
+    run_table4(
+        task=task,
+        model=model,
+        base=base,
+        train=o.train_path(config),
+        test=test,
+        make_engine=lambda: o.calibrated(model, config, quiet).engine,
+        settings=Settings(max_length=config.max_length),
+        masks=config.masks,
+        output=output,
+        training=replace(training, max_length=config.max_length),
+        texts=None if full else texts,
+        seeds=seeds,
+        similarity=similarity,
+        max_iter=max_iter,
+        encoder=encoder,
+        resources=Resources(masked_lm=masked_lm, device=config.device),
+        quiet=quiet,
+    )
 
 
 @app.command()
