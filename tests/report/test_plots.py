@@ -12,7 +12,7 @@ import pytest
 from mncover.coverage import Coverage
 from mncover.errors import MissingExtraError, SettingsError
 from mncover.report.plots import require_plotting, saturation_figure, save_figure, trade_off
-from mncover.selection.saturation import Curve
+from mncover.selection.sets import Curve
 
 
 def test_figures_show_the_results_numbers(measured: Coverage) -> None:

@@ -12,8 +12,7 @@ from mncover.cli import options as o
 from mncover.cli.config import Config, argument, option
 from mncover.errors import SettingsError
 from mncover.report.plots import require_plotting
-from mncover.selection.saturation import THRESHOLDS
-from mncover.selection.sets import DRAWS
+from mncover.selection.sets import DRAWS, THRESHOLDS
 
 
 @o.configured(*o.MEASURING, "context")

@@ -22,8 +22,7 @@ from mncover.report.plots import (
 )
 from mncover.report.sets import overlap_table, reduction_table, set_table, to_json, write_curves
 from mncover.report.tables import write_json, write_text
-from mncover.selection.saturation import THRESHOLDS, Curve
-from mncover.selection.sets import DRAWS, Comparison
+from mncover.selection.sets import DRAWS, THRESHOLDS, Comparison, Curve
 from mncover.suites.rows import Rows
 from mncover.types import Text
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mncover.report import jsonreport, junit, markdown, text
-from mncover.report.view import Report
+from mncover.report.columns import Report
 
 REPORTS: dict[str, Report] = {
     "text": Report("tables for a terminal", text.show),

@@ -1,6 +1,6 @@
-"""The columns of the table of contexts, each defined once.
+"""What a report is given to show, and the columns of the table of contexts.
 
-Text, Markdown and HTML show them, and `--sort` goes by them. No torch here.
+Text, Markdown and HTML show the columns, and `--sort` goes by them. No torch here.
 """
 
 from __future__ import annotations
@@ -10,10 +10,48 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from rich.console import Console
+
 from mncover.criteria import CRITERIA
 from mncover.data.display import display_percent
 from mncover.data.results import ContextResult, Result
+from mncover.data.store import CoverageData
 from mncover.errors import SettingsError
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A data file with its numbers, and what to show of it; a report ignores what it cannot show.
+
+    `sort` is an order of contexts (`SORTS`), `heads` adds every attention head,
+    `failures` is how many failing cases of each test to show, `texts` adds a row for each text,
+    and `pretty` indents.
+    """
+
+    data: CoverageData
+    result: Result
+    sort: str = "suite"
+    heads: bool = False
+    failures: int = 0
+    texts: bool = False
+    pretty: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A way to show a data file: a summary for `--help`, and what prints it."""
+
+    summary: str
+    show: Callable[[View, Console], None]
+
+
+def print_verbatim(text: str, console: Console) -> None:
+    """Print a text for programs: nothing is wrapped, highlighted or taken for markup."""
+    if not console.quiet:
+        print(text, file=console.file)
+
+
+# Columns.
 
 
 @dataclass(frozen=True, slots=True)

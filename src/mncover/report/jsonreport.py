@@ -11,8 +11,8 @@ from rich.console import Console
 from mncover.data.results import ContextResult, Count, Result, Tally, gains, novelty
 from mncover.data.store import CoverageData
 from mncover.data.table import UNKNOWN
+from mncover.report.columns import View, print_verbatim
 from mncover.report.describe import outcomes_to_json
-from mncover.report.view import View, print_verbatim
 from mncover.types import __version__
 
 # 1: the first. 2: mnCover. 3: criteria by name, where there were fields of Cover and of mnCover.

@@ -12,13 +12,14 @@ from mncover.report.columns import (
     NAME,
     REDUNDANT,
     TEXTS,
+    View,
     coverage_columns,
     failing_or_wrong,
+    print_verbatim,
     shown,
     sorted_contexts,
 )
 from mncover.report.describe import print_failures
-from mncover.report.view import View, print_verbatim
 
 
 def show(view: View, console: Console, folded: bool = False) -> None:

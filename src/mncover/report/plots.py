@@ -16,8 +16,7 @@ from mncover.data.files import replacing
 from mncover.data.results import Result
 from mncover.errors import MissingExtraError, SettingsError
 from mncover.report.columns import criterion_title
-from mncover.selection.saturation import Curve
-from mncover.selection.sets import Comparison
+from mncover.selection.sets import Comparison, Curve
 
 if TYPE_CHECKING:
     from mncover.masks.sweep import Point

@@ -16,8 +16,7 @@ from mncover.report.columns import criterion_title
 from mncover.report.tables import plain_table, write_csv
 from mncover.selection.cases import Cases
 from mncover.selection.chance import Found
-from mncover.selection.saturation import Curve
-from mncover.selection.sets import Comparison, Spread
+from mncover.selection.sets import Comparison, Curve, Spread
 from mncover.suites.judging import FAILS, NOT_JUDGED
 
 # Saturation curves.
