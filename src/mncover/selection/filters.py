@@ -36,27 +36,21 @@ class Selection:
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the kept cases with their gains."""
         rows = [[str(case), f"{self.gains[case]:.3g}"] for case in self.kept]
-        return html_table(
-            f"{len(self.kept):,} of {len(self.gains):,} cases", ["case", "gain"], rows
-        )
+        title = f"{len(self.kept):,} of {len(self.gains):,} cases"
+        return html_table(title, ["case", "gain"], rows)
 
 
 def sequential_filter(
-    engine: Engine,
-    cases: Sequence[Sequence[Text]],
-    threshold: float,
-    bits: Array,
-    criterion: str,
+    engine: Engine, cases: Sequence[Sequence[Text]], threshold: float, bits: Array, criterion: str
 ) -> Selection:
     """Visit the cases in order and keep one if its gain is greater than the threshold.
 
     `bits` is the criterion's map to start from; the kept cases are added to it. A case's gain
     counts the union of its texts.
     """
-    total = sum(len(case) for case in cases)
     kept: list[int] = []
     gains: list[float] = []
-    with engine.bar("Filtering", total) as advance:
+    with engine.bar("Filtering", sum(map(len, cases))) as advance:
         for window in engine.windows(cases, advance):
             walker = CaseWalker(engine, window, bits, criterion, always=threshold <= 0)
             for rows in window.cases:
@@ -68,6 +62,7 @@ def sequential_filter(
     return Selection(kept, np.array(gains, dtype=np.float64))
 
 
+@dataclass(slots=True)
 class CaseWalker:
     """Says what the cases of a window, given by their rows, add to a map, and adds them.
 
@@ -75,15 +70,12 @@ class CaseWalker:
     nothing), which saves trying it on a copy first.
     """
 
-    def __init__(
-        self, engine: Engine, window: Window, bits: Array, criterion: str, always: bool = False
-    ) -> None:
-        self.engine = engine
-        self.window = window
-        self.bits = bits
-        self.criterion = criterion
-        self.always = always
-        self._trial: Array | None = None  # made when a case of several texts is met
+    engine: Engine
+    window: Window
+    bits: Array
+    criterion: str
+    always: bool = False
+    _trial: Array | None = None  # made when a case of several texts is met
 
     def gain(self, rows: range) -> float:
         """Return what a case adds: the union of its texts."""
@@ -107,8 +99,7 @@ class CaseWalker:
         return self.engine.add(self.window, row, bits, self.criterion, store)
 
     def _gain(self, new: list[tuple[int, int]]) -> float:
-        hidden = sum(h for h, _ in new)
-        attention = sum(a for _, a in new)
+        hidden, attention = sum(h for h, _ in new), sum(a for _, a in new)
         return float(self.engine.gain(self.criterion, hidden, attention))
 
 
