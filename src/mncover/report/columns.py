@@ -103,10 +103,6 @@ def shown(value: Value) -> str:
     return f"{value.number:,}{share}"
 
 
-def _redundant(context: ContextResult) -> Part:
-    return Part(context.redundant, context.texts)
-
-
 def _wrong(context: ContextResult) -> Part:
     return Part(context.wrong if context.labelled else None, context.labelled)
 
@@ -121,8 +117,8 @@ def _sum(part: Callable[[ContextResult], Part], result: Result) -> Part:
 
 
 def _all_redundant(result: Result) -> Part:
-    known = all(context.redundant is not None for context in result.contexts)
-    return _sum(_redundant, result) if known else Part(None, result.texts)
+    numbers = [context.redundant for context in result.contexts]
+    return Part(None if None in numbers else sum(n or 0 for n in numbers), result.texts)
 
 
 NAME = Column(
@@ -138,7 +134,7 @@ ONLY = Column("only", "Only here %", lambda c: c.only_here, short="Only %")
 REDUNDANT = Column(
     "redundant",
     "Redundant",
-    _redundant,
+    lambda c: Part(c.redundant, c.texts),
     total=_all_redundant,
     order=lambda c: -1 if c.redundant is None else c.redundant,
 )
@@ -170,37 +166,29 @@ def criterion_title(name: str) -> str:
     return CRITERIA[name].title if name in CRITERIA else name
 
 
-def _share(name: str, title: str, main: bool) -> Column:
-    return Column(
-        name,
-        f"{title} %",
-        lambda c: c.share(name) if name in c.by else 0.0,
-        total=lambda r: r.share(name),
-        short="" if main else title,
-    )
+def _share(name: str, title: str, short: str = "") -> Column:
+    def value(context: ContextResult) -> float:
+        return context.share(name) if name in context.by else 0.0
 
-
-def _in_order(shares: Iterable[Column]) -> list[Column]:
-    return [NAME, TEXTS, *shares, ADDS, ONLY, REDUNDANT, WRONG, FAILING]
-
-
-def _shares(result: Result) -> list[Column]:
-    main = result.main
-    return [_share(c.name, c.title, main=c is main) for c in result.criteria.values()]
-
-
-def columns_of(result: Result) -> list[Column]:
-    """Return the columns that apply to a result."""
-    return [column for column in _in_order(_shares(result)) if column.applies(result)]
+    return Column(name, f"{title} %", value, total=lambda r: r.share(name), short=short)
 
 
 def coverage_columns(result: Result) -> list[Column]:
     """Return the columns of coverage alone: by each criterion, and two more by the main one."""
-    return [*_shares(result), ADDS, ONLY]
+    main, *others = result.criteria.values()
+    shares = [_share(c.name, c.title, short=c.title) for c in others]
+    return [_share(main.name, main.title), *shares, ADDS, ONLY]
+
+
+def columns_of(result: Result) -> list[Column]:
+    """Return the columns that apply to a result."""
+    columns = [NAME, TEXTS, *coverage_columns(result), REDUNDANT, WRONG, FAILING]
+    return [column for column in columns if column.applies(result)]
 
 
 def _sorts(criteria: Iterable[str]) -> dict[str, Order]:
-    columns = _in_order(_share(name, name, main=False) for name in criteria)
+    shares = [_share(name, name) for name in criteria]
+    columns = [NAME, TEXTS, *shares, ADDS, ONLY, REDUNDANT, WRONG, FAILING]
     return {"suite": lambda c: 0} | {column.key: column.order or column.value for column in columns}
 
 
