@@ -135,7 +135,7 @@ class PageMaker:
         )
 
     def _test(self, number: int) -> tuple[Test, str, str]:
-        """Return a test, what it expects, and its kind; of plain texts that is their label."""
+        """Return a test, what it expects and its kind; plain texts are expected to have a label."""
         if self.outline is None:
             name = self.cases.tests[number]
             return Test(name, "MFT", Expectation("label"), ()), "the label", ""

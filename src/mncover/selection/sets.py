@@ -213,7 +213,7 @@ def _map(engine: Engine, window: Window, rows: NDArray[np.int64], criterion: str
 
 
 def _draw(identity: Identity, criterion: Measured, maps: Sequence[Bits]) -> NDArray[np.float64]:
-    """Return what each set covers: alone, with those before, alone of all, and overlaps by row."""
+    """Return four kinds of numbers by set: alone, union, only, and a row of overlaps for each."""
 
     def cover(bits: Bits) -> float:
         return weigh(identity, bits, criterion)[0].share
