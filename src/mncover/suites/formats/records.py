@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -102,29 +102,22 @@ class Fields:
 def choose_fields(record: Any, fields: Fields) -> Fields:
     """Return the fields to read from a file, given its first record."""
     names = set(record) if isinstance(record, dict) else set()
-    for name in (fields.text, fields.pair, fields.label, fields.context):
+    listed = ", ".join(map(repr, sorted(names))) or "no fields"
+    for name in astuple(fields):
         if name is not None and name not in names:
-            raise TextError(f"no field {name!r}; it has {_list(names)}.")
-    text, pair = _text_fields(names, fields) if names else (None, None)
+            raise TextError(f"no field {name!r}; it has {listed}.")
+    text, pair = fields.text, fields.pair
+    if text is None and pair is not None:
+        raise SettingsError("`pair` names the second text; name the first one with `text` too.")
+    if text is None and names:
+        usual = (*PAIR_FIELDS, *((name, None) for name in TEXT_FIELDS))
+        text, pair = next((both for both in usual if {*both} <= {*names, None}), (None, None))
+        if text is None:
+            what = f"which field is the text? It has {listed}"
+            raise TextError(f"{what}; name one with --text (and --pair).")
     label = fields.label or ("label" if "label" in names else None)
     context = fields.context or ("context" if "context" in names else None)
     return Fields(text, pair, label, context)
-
-
-def _text_fields(names: set[str], fields: Fields) -> tuple[str, str | None]:
-    if fields.text is not None:
-        return fields.text, fields.pair
-    if fields.pair is not None:
-        raise SettingsError("`pair` names the second text; name the first one with `text` too.")
-    for first, second in PAIR_FIELDS:
-        if {first, second} <= names:
-            return first, second
-    for name in TEXT_FIELDS:
-        if name in names:
-            return name, None
-    raise TextError(
-        f"which field is the text? It has {_list(names)}; name one with --text (and --pair)."
-    )
 
 
 def pick(record: Any, fields: Fields, context: str) -> tuple[Text, Any, str]:
@@ -149,7 +142,3 @@ def _string(record: dict[str, Any], name: str) -> str:
     if not isinstance(value, str):
         raise TextError(f"field {name!r} must be text, got {value!r:.60}.")
     return value
-
-
-def _list(names: set[str]) -> str:
-    return ", ".join(repr(name) for name in sorted(names)) or "no fields"

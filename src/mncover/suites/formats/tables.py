@@ -40,11 +40,6 @@ def _copy_delimited(path: Path, places: Sequence[int], delimiter: str) -> bytes:
     return buffer.getvalue().encode()
 
 
-def _delimited(delimiter: str) -> TextFormat:
-    read = partial(_read_delimited, delimiter=delimiter)
-    return TextFormat(read, partial(_copy_delimited, delimiter=delimiter))
-
-
 def _pyarrow() -> Any:
     try:
         import pyarrow
@@ -58,13 +53,10 @@ def _read_parquet(path: Path) -> Iterator[Record]:
     pyarrow = _pyarrow()
     if not path.is_file():
         raise TextError(f"{path}: no such file.")
-    number = 0
     try:
         with pyarrow.parquet.ParquetFile(path) as file:
-            for batch in file.iter_batches():
-                for row in batch.to_pylist():
-                    number += 1
-                    yield number, row
+            rows = (row for batch in file.iter_batches() for row in batch.to_pylist())
+            yield from enumerate(rows, start=1)
     except (pyarrow.ArrowException, OSError) as error:
         raise TextError(f"{path}: not a readable Parquet file ({error}).") from error
 
@@ -77,5 +69,8 @@ def _copy_parquet(path: Path, places: Sequence[int]) -> bytes:
     return content.getvalue()
 
 
-CSV, TSV = _delimited(","), _delimited("\t")
+CSV, TSV = (
+    TextFormat(partial(_read_delimited, delimiter=d), partial(_copy_delimited, delimiter=d))
+    for d in (",", "\t")
+)
 PARQUET = TextFormat(_read_parquet, _copy_parquet, gzip=False)
