@@ -28,9 +28,19 @@ def argument(help: str, metavar: str) -> Any:
     return typer.Argument(metavar=metavar, help=help)
 
 
+def flag(name: str, help: str) -> Any:
+    """Return an option for Typer that takes no value."""
+    return typer.Option(name, help=help)
+
+
 def option(help: str, metavar: str | None = None, *flags: str, **limits: float) -> Any:
     """Return an option for Typer; without flags it is called like its parameter."""
     return typer.Option(*flags, metavar=metavar, help=help, **limits)
+
+
+def written(help: str, metavar: str = "FILE") -> Any:
+    """Return the option that names what to write."""
+    return option(help, metavar, "--output", "-o")
 
 
 def listed(*names: str) -> str:

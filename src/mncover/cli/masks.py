@@ -11,7 +11,7 @@ from typing import Annotated, Any, cast, get_args
 from rich.console import Console
 
 from mncover.cli import options as o
-from mncover.cli.config import Config, argument, listed, option
+from mncover.cli.config import Config, argument, listed, option, written
 from mncover.data.display import display_percent
 from mncover.errors import MaskError, SettingsError, TextError
 from mncover.masks.masks import Masks, Unseen
@@ -30,18 +30,12 @@ SCORES = "Do not learn: keep words by their scores, 0 to 1, in this JSON file."
 )
 def masks(
     model: Annotated[str | None, argument("A Hugging Face folder or hub name.", "MODEL")] = None,
-    output: Annotated[Path, option("The file of masks to write.", "FILE", "--output", "-o")] = Path(
-        "masks.safetensors"
-    ),
+    output: Annotated[Path, written("The file of masks to write.")] = Path("masks.safetensors"),
     *,
     config: Config,
     test: Annotated[Path | None, option(TEST, "FILE")] = None,
-    texts: Annotated[
-        int | None, option("Learn from a sample of N training texts. [40000]", "N")
-    ] = None,
-    words_kept: Annotated[
-        float | None, option("Approximate share of the words to keep. [0.745]")
-    ] = None,
+    texts: Annotated[int | None, option("Learn from a sample of N texts. [40000]", "N")] = None,
+    words_kept: Annotated[float | None, option("Target share of words to keep. [0.745]")] = None,
     seed: Annotated[int | None, option("Seed of everything random. [0]")] = None,
     setting: o.Setting = None,
     paper: o.PaperSettings = False,
@@ -49,7 +43,7 @@ def masks(
     words: Annotated[Path | None, option(WORDS, "FILE")] = None,
     scores: Annotated[Path | None, option(SCORES, "FILE")] = None,
     sweep: Annotated[
-        str | None, option("Learn once for each value; write a table.", "NAME=V1,V2,…")
+        str | None, option("Learn for each value; write a table.", "NAME=V1,V2,…")
     ] = None,
     plot: Annotated[Path | None, option("Plot the sweep: .png, .svg or .pdf.", "FILE")] = None,
     show: Annotated[Path | None, option("Only show what this file of masks keeps.", "FILE")] = None,

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from rich.console import Console
 
-from mncover.cli.config import OPTIONS, Config, argument, listed, load_config, option
+from mncover.cli.config import OPTIONS, Config, argument, flag, listed, load_config, option, written
 from mncover.coverage import Coverage
 from mncover.data.resume import Say
 from mncover.errors import SettingsError
@@ -36,25 +36,20 @@ _FORMATS = f"({listed(*TEXT_FORMATS)}; .gz too) or a test suite ({listed(*SUITE_
 DataFile = Annotated[Path | None, argument("The data file; run.mncover if not given.", "FILE")]
 Model = Annotated[str, argument("A Hugging Face folder or hub name.", "MODEL")]
 Suite = Annotated[Path, argument(f"A file of texts {_FORMATS}.", "SUITE")]
-Folder = Annotated[Path, option("The folder to write to.", "FOLDER", "--output", "-o")]
-Encoder = Annotated[
-    str | None, option("Compares texts with their seeds. [the model itself]", "MODEL")
-]
-MaskedLM = Annotated[
-    str | None, option("A fill-mask model, for WordSwapMaskedLM.", "MODEL", "--masked-lm")
-]
-Similarity = Annotated[
-    float, option("Least cosine of the embeddings of a text and its seed.", min=-1, max=1)
-]
+Folder = Annotated[Path, written("The folder to write to.", "FOLDER")]
+Encoder = Annotated[str | None, option("Compares texts and seeds. [the model itself]", "MODEL")]
+MaskedLM = Annotated[str | None, option("A fill-mask model, for WordSwapMaskedLM.", "MODEL")]
+Similarity = Annotated[float, option("Minimum cosine of a text and its seed.", min=-1, max=1)]
 MaxIter = Annotated[int, option("Maximum number of attempts per seed.", min=1)]
 Draws = Annotated[int, option("How often texts are drawn.", min=1)]
 Shuffles = Annotated[int, option("Number of shuffled orders besides the given one.", min=0)]
 Setting = Annotated[
     list[str] | None, option("Another setting for learning; repeatable.", "NAME=VALUE", "--set")
 ]
-PaperSettings = Annotated[bool, option("Use the paper's own settings.", None, "--paper")]
+JsonLines = Annotated[Path, written("The .jsonl file to write (also .gz).")]
+PaperSettings = Annotated[bool, flag("--paper", "Use the paper's own settings.")]
 Seed = Annotated[int, option("Seed of everything random.")]
-Json = Annotated[bool, option("Print JSON instead of a table.", None, "--json")]
+Json = Annotated[bool, flag("--json", "Print JSON instead of a table.")]
 Quiet = Annotated[bool, option("Print nothing but errors.", None, "--quiet", "-q")]
 
 

@@ -23,7 +23,7 @@ def curve(
     *,
     config: Config,
     test: Annotated[
-        list[str] | None, option("Only this test or context; repeatable. [all]", "NAME")
+        list[str] | None, option("Only this context; repeatable. [all]", "NAME")
     ] = None,
     texts: Annotated[int | None, option("Only the first N texts of each.", "N", min=1)] = None,
     threshold: Annotated[
