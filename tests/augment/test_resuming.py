@@ -14,7 +14,7 @@ from mncover.augment.judge import Judge
 from mncover.augment.records import AugmentSettings, SearchState
 from mncover.augment.search import Search
 from mncover.augment.transforms import Resources
-from mncover.data import resume
+from mncover.data import files as resume
 from mncover.types import Text
 from tests import tiny
 from tests.augment.bench import NAMES, Bench, same_but_for_digits, transforms

@@ -21,7 +21,7 @@ from mncover.augment.outcome import (
 from mncover.augment.records import Augmented, AugmentSettings, SearchState
 from mncover.augment.search import Search, search
 from mncover.augment.transforms import PAPER, Resources, Transform, transform
-from mncover.data.resume import Unfinished, load_json, partial_path, save_json
+from mncover.data.files import Unfinished, load_json, partial_path, save_json
 from mncover.engine.engine import Engine
 from mncover.engine.loading import fingerprint_model, fingerprint_tokenizer, load_subject
 from mncover.engine.measure import class_probabilities

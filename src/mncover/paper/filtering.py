@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from mncover.coverage import Coverage
-from mncover.data.resume import Say, silent
+from mncover.data.files import Say, silent
 from mncover.data.store import CoverageData
 from mncover.errors import MismatchError, ModelError, SettingsError
 from mncover.paper.filtering_report import print_tables, write_tables
