@@ -10,12 +10,13 @@ demo: $(READY)
 	$(BIN)/mncover demo
 
 test: check
-	$(BIN)/pytest
+	$(BIN)/pytest -n auto --dist worksteal
 
 check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks.speed

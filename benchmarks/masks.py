@@ -24,7 +24,7 @@ from mncover.engine.subject import Subject
 from mncover.masks.fidelity import agreement, predict
 from mncover.masks.masks import Masks
 from mncover.selection.chance import wilson
-from mncover.suites.formats.tables import read_texts
+from mncover.suites.formats import read_texts
 
 WORDS = Path(__file__).with_name("sentiment_words.txt")
 SHUFFLES = 5

@@ -205,10 +205,21 @@ def _differences(old: Path, new: Path) -> tuple[list[str], int]:
         same = old.read_bytes() == new.read_bytes()
         return ([] if same else ["other bytes"]), 1
     read = _READERS.get(old.suffix, _lines)
-    a, b = dict(read(old)), dict(read(new))
+    a, b = dict(read(old)), {_renamed(key): value for key, value in read(new)}
+    a = {_renamed(key): value for key, value in a.items()}
     found = [f"{key}: {value!r}, now {b.get(key)!r}" for key, value in a.items() if key not in b]
     found += [f"{k}: {v!r}, now {b[k]!r}" for k, v in a.items() if k in b and not _same(v, b[k])]
     return found, len(a)
+
+
+# Fields that have another name now.
+RENAMED = {".metric": ".criterion", " metric": " criterion"}
+
+
+def _renamed(key: str) -> str:
+    for old, new in RENAMED.items():
+        key = key.removesuffix(old) + new if key.endswith(old) else key
+    return key
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -260,8 +271,38 @@ def _flat(value: Any, name: str) -> Iterator[tuple[str, Any]]:
 
 
 def in_format_3(content: dict[str, Any]) -> dict[str, Any]:
-    """Return the JSON of `mncover json` in its format 3, in which criteria have no twin fields."""
+    """Return what `mncover json` wrote in its format 2 as format 3 has it: by criterion."""
+    if content["format"] > 2:
+        return content
+    totals, names = content["totals"], ["cover"]
+    names += [] if totals["masked"] is None else ["mncover"]
+    content["totals"] = {"criteria": {name: _tally(totals, name) for name in names}}
+    for context in content["contexts"]:
+        by = {name: _tally(context, name) for name in names}
+        for name in ("cover", "cover_of_reachable", "word", "attention", "adds", "only_here"):
+            del context[name]
+        context["criteria"] = by
+        del context["masked"]
+    for site in content["sites"]:
+        plain = {name: site.pop(name) for name in (*COUNT, "heads")}
+        masked, heads = site.pop("masked"), site.pop("masked_heads")
+        site["criteria"] = {"cover": plain}
+        if "mncover" in names:
+            site["criteria"]["mncover"] = {**masked, "heads": heads}
+    for row in content.get("rows", []):
+        gains = {"cover": row.pop("gain"), "mncover": row.pop("mncover_gain")}
+        row["gains"] = {name: gains[name] for name in names}
     return content
+
+
+COUNT = ("covered", "total", "reachable", "share", "share_of_reachable")
+
+
+def _tally(mine: dict[str, Any], name: str) -> dict[str, Any]:
+    part = mine if name == "cover" else mine["masked"]
+    found = {"share": part[name], "share_of_reachable": part[f"{name}_of_reachable"]}
+    more = ("word", "attention", "adds", "only_here")
+    return found | {field: part[field] for field in more if field in part}
 
 
 def main() -> int:

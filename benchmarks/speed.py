@@ -35,7 +35,7 @@ from mncover.coverage import Coverage
 from mncover.data.store import CoverageData
 from mncover.engine.batches import Encoding, batches_by_length
 from mncover.engine.loading import load_subject
-from mncover.engine.parallel import batch_tokens, lanes, side_by_side
+from mncover.engine.parallel import batch_tokens, parallel, workers_on
 from mncover.engine.subject import Subject
 from mncover.masks.masks import Masks
 from mncover.masks.vocabulary import count_pairs, vocabulary
@@ -89,9 +89,9 @@ def plain_forward(subject: Subject) -> Way:
     return run
 
 
-def plain_side_by_side(subject: Subject) -> Way:
+def plain_parallel(subject: Subject) -> Way:
     """Return the same with a batch on every thread, as mncover runs them."""
-    n = lanes(subject.device)
+    n = workers_on(subject.device)
 
     def run(texts: list[str]) -> object:
         subject.model.set_attn_implementation("sdpa")
@@ -104,7 +104,7 @@ def plain_side_by_side(subject: Subject) -> Way:
             found[rows] = subject.model(**inputs).logits.softmax(-1).float().cpu().numpy()
 
         lengths = [encoding.length for encoding in encodings]
-        with side_by_side(n) as run_all:
+        with parallel(n) as run_all:
             list(run_all(one, batches_by_length(lengths, BATCH, batch_tokens(n))))
         return found
 
@@ -130,8 +130,7 @@ def coverage_ways(subject: Subject, train: list[str]) -> dict[str, Way]:
     """Return what mncover does with texts; each call starts from nothing measured."""
     cov = Coverage(subject.model, subject.tokenizer, batch_size=BATCH, max_length=MAX_LENGTH)
     cov.calibrate(train, cache=False)
-    engine, identity = cov._engine, cov.data.identity
-    assert engine is not None
+    engine, identity = cov.engine, cov.data.identity
 
     def fresh() -> Coverage:
         return Coverage._of(CoverageData(identity), engine)
@@ -151,7 +150,7 @@ def masked_ways(subject: Subject, train: list[str]) -> dict[str, Way]:
         subject.model, subject.tokenizer, batch_size=BATCH, max_length=MAX_LENGTH, masks=masks
     )
     cov.calibrate(train, cache=False)
-    engine, identity = cov._engine, cov.data.identity
+    engine, identity = cov.engine, cov.data.identity
 
     def fresh() -> Coverage:
         return Coverage._of(CoverageData(identity), engine)
@@ -189,7 +188,7 @@ def seconds(way: Way, texts: list[str]) -> float:
 
 def compare(subject: Subject, texts: list[str], rounds: int) -> dict[str, Any]:
     """Time all ways in alternating rounds; return the best, all of them, and the ratios."""
-    every = {PLAIN: plain_forward(subject), "plain, side by side": plain_side_by_side(subject)}
+    every = {PLAIN: plain_forward(subject), "plain, side by side": plain_parallel(subject)}
     every |= {"pipeline": hugging_face_pipeline(subject)}
     every |= coverage_ways(subject, texts[:500]) | masked_ways(subject, texts[:500])
     for way in every.values():
@@ -221,14 +220,13 @@ def memory(subject: Subject, model: str, texts: list[str]) -> dict[str, Any]:
 
 def allowed_mib(subject: Subject, texts: list[str]) -> float:
     """Return ranges + three maps + one context's map + two layers' activations of one batch."""
-    engine = Coverage(subject.model, subject.tokenizer, max_length=MAX_LENGTH)._engine
-    assert engine is not None
-    slots, word = engine.layout.slots, 2
+    engine = Coverage(subject.model, subject.tokenizer, max_length=MAX_LENGTH).engine
+    slots, map_bytes = engine.layout.slots, 2
     lengths = [e.length for e in subject.encode(texts, MAX_LENGTH)]
     batches = [(len(rows), lengths[rows[0]]) for rows in batches_by_length(lengths, BATCH)]
     hidden, attention = engine.layout.sites[1], engine.layout.sites[-1]
     layer = max(n * (hidden.touched(t) + attention.touched(t)) for n, t in batches) * 4
-    return (slots * 8 + 4 * slots * word + 2 * layer) / 2**20
+    return (slots * 8 + 4 * slots * map_bytes + 2 * layer) / 2**20
 
 
 def growth(subject: Subject, texts: list[str], sizes: list[int]) -> list[dict[str, Any]]:
@@ -245,13 +243,12 @@ def growth(subject: Subject, texts: list[str], sizes: list[int]) -> list[dict[st
 
 COMPILE = """
 import time, numpy as np
-from mncover.engine.kernels import cpu as k
+from mncover.engine.kernels import loops as k
 start = time.perf_counter()
 v, r = np.zeros((2, 1, 8), np.float32), np.zeros((1, 8), np.float32)
 w, c = np.zeros((1, 8), np.uint16), np.zeros((2, 1, 8), np.uint8)
 k.widen(v, r, r.copy())
-k.hit(v, r, r, 10, w)
-k.novel(v, r, r, 10, w, np.zeros(2, np.int64))
+k.hit(v, r, r, 10, w, None, None)
 k.encode(v, r, r, 10, c, 255)
 packed = np.zeros((2, 4), np.uint8)
 k.pack_halves(c.reshape(2, 8), packed)
@@ -261,7 +258,6 @@ k.walk(c[0, 0], 255, table, 2, 1, w[0], True)
 k.copy_touched(table, 2, 1, w[0], w[0].copy())
 keep = np.ones((2, 8), np.uint8)
 k.hit(v, r, r, 10, w, w.copy(), keep)
-k.novel(v, r, r, 10, w, np.zeros(2, np.int64), keep)
 k.mask_codes(c[0, 0], 255, table, 2, keep[0], keep.reshape(4, 4), c[0, 0].copy())
 print(time.perf_counter() - start)
 """

@@ -25,21 +25,19 @@ import numpy as np
 import torch
 from rich.console import Console
 from rich.table import Table
-from tests.test_failures import plain_rate
+from tests.suites.test_judging import plain_rate
 
 from benchmarks.speed import BATCH, MAX_LENGTH, tensors
-from mncover.data.results import summarize
+from mncover.coverage import Coverage
 from mncover.engine.batches import batches_by_length
 from mncover.engine.engine import Engine
-from mncover.engine.loading import load_subject
-from mncover.engine.running import Job, run_suite
 from mncover.engine.subject import Subject
 from mncover.engine.windows import Window
-from mncover.suites.formats import load_suite
-from mncover.suites.formats.tables import TextFile, read_texts
+from mncover.suites.formats import load_suite, read_texts
 from mncover.suites.judging import neutral_band
 from mncover.suites.model import Suite
-from mncover.types import Settings, Text
+from mncover.suites.rows import Rows
+from mncover.types import Text
 
 STATUS = Path("/proc/self/status")
 
@@ -125,21 +123,22 @@ class Resident:
 def measure(model: str, path: Path, train: Path, part: str) -> dict[str, Any]:
     suite = load_suite(path)
     suite = replace(suite, tests=tuple(t for t in suite.tests if part in t.name))
-    engine = Alternating(load_subject(model), Settings(10, MAX_LENGTH, 1.0), BATCH, None)
+    cov = Coverage(model, max_length=MAX_LENGTH, batch_size=BATCH)
+    cov.engine.__class__ = Alternating
+    engine: Any = cov.engine
     calibration = read_texts(train).texts
     engine.calibrate(calibration, cache=True)
     engine.plain = plain = PlainPass(engine.subject, suite)
     plain.go_on(20 * BATCH)  # the first batches are slower
     with tempfile.TemporaryDirectory() as folder, Resident() as resident:
         output = Path(folder) / "run.mncover"
-        job = Job(engine, TextFile.of_suite(path, suite), calibration, output, print)
         before, start = plain.seconds, time.perf_counter()
-        data = run_suite(job)
+        run = cov.run(Rows.of_suite(path, suite), output, calibration, say=print)
         run_s = time.perf_counter() - start - (plain.seconds - before)
         size = output.stat().st_size
     answers = plain.answers()
     rates = plain_rates(suite, answers)
-    result = summarize(data)
+    result = run.result()
     return {
         "model": Path(model).name,
         "suite": path.name,

@@ -13,6 +13,8 @@ settings.register_profile("mncover", deadline=None)
 settings.load_profile("mncover")
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+if "PYTEST_XDIST_WORKER" in os.environ:  # as many workers as cores: one thread for each
+    os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = "1"
 # Before torch is imported: MKL then rounds a matrix product alike wherever its operands lie in
 # memory, so that exact equality can be asked of tiny models, whose rows are badly aligned.
 os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")

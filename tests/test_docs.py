@@ -1,4 +1,4 @@
-"""The documentation says what the program does: help texts, options, links, files, the example."""
+"""The documentation says what the program does: help texts, options, links, messages, modules."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from pathlib import Path
 import pytest
 import typer
 
-import mncover
 from mncover.cli import main
 from mncover.cli.commands import app
 from mncover.cli.config import Config
+from tests import messages, modules
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGE = Path(mncover.__file__).parent
 COMMAND_PAGES = sorted((ROOT / "docs" / "commands").glob("*.md"))
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 
 HELP_BLOCK = re.compile(r"^```text\n\$ mncover ([^\n]*?) ?--help\n(.*?)^```$", re.M | re.S)
 FENCED = re.compile(r"^```.*?^```$", re.M | re.S)
@@ -87,12 +89,27 @@ def anchors_of(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-def test_the_readme_lists_every_source_file_and_no_other() -> None:
+def test_the_readme_is_short_and_links_every_page() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    section = readme.split("\n## The files\n")[1].split("\n## ")[0]
-    listed = re.findall(r"^- `([\w/]+\.py)`", section, re.M)
-    assert len(set(listed)) == len(listed)
-    assert set(listed) == {path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py")}
+    assert len(readme.splitlines()) <= 150
+    linked = {link.partition("#")[0] for link in LINK.findall(FENCED.sub("", readme))}
+    assert {name_of(page) for page in PAGES} - {"README.md"} <= linked
+
+
+def test_the_architecture_page_lists_every_module_and_no_other() -> None:
+    names = [path for path, _ in modules.listed()]
+    assert len(set(names)) == len(names)
+    assert set(names) == modules.existing().keys(), "python -m tests.modules --write"
+
+
+def test_every_message_is_explained() -> None:
+    missing = messages.missing()
+    assert not missing, "\n".join(["python -m tests.messages", *missing])
+
+
+def test_every_message_that_is_explained_exists() -> None:
+    stale = messages.stale()
+    assert not stale, "\n".join(["python -m tests.messages", *stale])
 
 
 def test_the_quickstart_prints_cover_by_context_and_the_kept_cases(

@@ -1,41 +1,51 @@
-"""The public `Coverage` object: calibrate, update, gain, filter, result, save, load, union."""
+"""The public `Coverage` object: one method for each command.
+
+Whoever measures, the command line and the experiments included, calls nothing else. Torch is
+imported when a model is given, not before: data files are read and reported without it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mncover.augment.grower import Grower
-from mncover.augment.records import Augmented, AugmentSettings, check_guide
-from mncover.augment.transforms import Resources
-from mncover.criteria import COVER, check_metric
+from mncover.criteria import chosen_criteria
 from mncover.data import datafile
-from mncover.data.results import Result, gain_share, summarize
-from mncover.data.store import CoverageData, Run
-from mncover.engine.engine import Engine
-from mncover.engine.loading import load_subject
-from mncover.engine.recorder import Recorder
+from mncover.data.identity import Identity, Run
+from mncover.data.results import REDUNDANT_AT, Result, summarize
+from mncover.data.resume import Say, silent
+from mncover.data.store import CoverageData
 from mncover.errors import MismatchError, ModelError
-from mncover.masks.masks import Masks
 from mncover.report import plots
-from mncover.report.progress import bar
 from mncover.selection.greedy import greedy
+from mncover.selection.saturation import THRESHOLDS, Curve, saturation
 from mncover.selection.sequential import Selection, sequential_filter
+from mncover.selection.sets import DRAWS, Comparison, compare_sets
+from mncover.suites.judging import judge_data
+from mncover.suites.model import How
 from mncover.suites.rows import Rows
 from mncover.types import Settings, Text, check_cases, check_texts
+
+if TYPE_CHECKING:
+    from mncover.augment.records import Augmented
+    from mncover.augment.transforms import Resources
+    from mncover.engine.engine import Engine
+    from mncover.engine.recorder import Recorder
+    from mncover.masks.masks import Masks
 
 
 class Coverage:
     """Measures how much of a model's inside texts exercise.
 
     `model` and `tokenizer` are Hugging Face objects, or a folder or hub name. The model is used
-    where it lies (CPU or GPU) and is left as it was found; `device` and `dtype` are for a model
-    that is loaded by name. With `masks`, or the path of a file of them, mnCover is measured
-    beside Cover. `progress` None shows bars only on a terminal.
+    where it is (CPU or GPU) and left as it was found; `device` and `dtype` are for a model that
+    is loaded by name. With `masks`, or the path of a file of them, mnCover is measured beside
+    Cover. `criteria` names what to measure instead. `kernels` is one of
+    `mncover.engine.kernels.KERNELS`. `progress` None shows bars only on a terminal.
 
         cov = Coverage("path/to/model", bins=10)
         cov.calibrate(train_texts)
@@ -52,16 +62,17 @@ class Coverage:
         max_length: int = 128,
         attention_weight: float = 1.0,
         masks: Masks | str | Path | None = None,
+        criteria: Sequence[str] | None = None,
         batch_size: int = 32,
         device: str | None = None,
         dtype: str = "auto",
+        kernels: str = "auto",
         progress: bool | None = None,
     ) -> None:
         settings = Settings(bins, max_length, attention_weight)
-        subject = load_subject(model, tokenizer, device, dtype)
-        self._engine: Engine | None = Engine(
-            subject, settings, batch_size, progress, _loaded(masks)
-        )
+        loading = (model, tokenizer, device, dtype)
+        running = (batch_size, progress, kernels)
+        self._engine: Engine | None = _assembled(loading, settings, criteria, masks, running)
         self._data: CoverageData | None = None
         self._recorder: Recorder | None = None
 
@@ -74,6 +85,9 @@ class Coverage:
         *,
         masks: Masks | str | Path | None = None,
         batch_size: int = 32,
+        device: str | None = None,
+        dtype: str = "auto",
+        kernels: str = "auto",
         progress: bool | None = None,
     ) -> Coverage:
         """Read a data file.
@@ -85,10 +99,8 @@ class Coverage:
         data = datafile.read(Path(path))
         if model is None:
             return cls._of(data, None)
-        subject = load_subject(model, tokenizer)
-        engine = Engine(subject, data.identity.settings, batch_size, progress, _loaded(masks))
-        engine.require_same_subject(data.identity)
-        return cls._of(data, engine)
+        loading, running = (model, tokenizer, device, dtype), (batch_size, progress, kernels)
+        return cls._of(data, _same_engine(data.identity, loading, masks, running))
 
     @classmethod
     def _of(cls, data: CoverageData, engine: Engine | None) -> Coverage:
@@ -103,7 +115,7 @@ class Coverage:
         same ranges are accepted, because bins must not change under what was counted. With
         `cache`, ranges are kept in the user's cache folder and found again.
         """
-        engine = self._require_engine()
+        engine = self.engine
         ranges = engine.calibrate(check_texts(texts), cache)
         if engine.ranges is not None:
             ranges = engine.ranges.merge(ranges)
@@ -131,66 +143,114 @@ class Coverage:
         in the order in which contexts first appear. `labels` are class numbers or names. With
         `gains`, what each text adds in that order is recorded too, which takes a little longer.
         """
-        engine, recorder = self._require_engine(), self._require_recorder()
-        rows = Rows.make(check_texts(texts), context, labels, engine.subject.labels)
+        engine, recorder = self.engine, self._require_recorder()
+        rows = Rows.make(check_texts(texts), context, labels).numbered(engine.subject.labels)
         if not gains:
             recorder.record(rows)
             return self
-        with bar("Measuring", len(rows), engine.progress) as advance:
+        with engine.bar("Measuring", len(rows)) as advance:
             for _ in recorder.record_in_order(rows.by_context(), advance):
                 pass
         return self
 
-    def gain(self, texts: Iterable[Text], metric: str = COVER) -> NDArray[np.float64]:
-        """Return what each text would add to Cover, or to mnCover, now; nothing changes."""
-        engine, recorder = self._require_engine(), self._require_recorder()
-        known = check_metric(metric, engine.masks is not None)
-        hidden, attention = engine.novel(check_texts(texts), recorder.total.of(known), known)
-        shares = gain_share(engine.layout, engine.settings, hidden, attention)
-        return np.asarray(shares, dtype=np.float64)
+    def run(
+        self,
+        suite: Rows,
+        output: str | Path,
+        train: Sequence[Text] | None = None,
+        classes: How = "auto",
+        say: Say = silent,
+        reuse: bool = False,
+    ) -> Coverage:
+        """Run a suite of tests or a list of texts in order and write the data file.
+
+        What was measured before is left alone: the result is another object, of this run. With
+        `train`, it calibrates first. An interrupted run resumes; with `reuse`, one that is
+        finished is read instead. `classes` says how the model's classes correspond to the
+        suite's, and `say` is told what a person should know.
+        """
+        from mncover.engine.running import SuiteRun
+
+        job = SuiteRun(self.engine, suite, Path(output), classes, say)
+        if train is not None:
+            self.calibrate(train)
+        data = (job.finished() if reuse else None) or job.run()
+        return Coverage._of(data, self._engine)
+
+    def gain(self, texts: Iterable[Text], metric: str | None = None) -> NDArray[np.float64]:
+        """Return what each text would add to a criterion now; nothing changes."""
+        engine, recorder = self.engine, self._require_recorder()
+        name = engine.check(metric or engine.main)
+        return engine.gains(check_texts(texts), recorder.total[name], name)
 
     def filter(
         self,
         cases: Iterable[Text | Sequence[Text]],
         threshold: float = 0.0,
         on_top: bool = False,
-        metric: str = COVER,
+        metric: str | None = None,
     ) -> Selection:
         """Visit cases in order; keep those that add more than `threshold` to what was kept.
 
         A case is a list of texts, or one text. It starts from nothing kept, or, with `on_top`,
-        from what this object has covered. `metric` says what a gain is measured by: "cover" or
-        "mncover". Nothing in this object changes.
+        from what this object has covered. `metric` is the criterion whose gain decides. Nothing
+        in this object changes.
         """
-        engine, recorder = self._require_engine(), self._require_recorder()
-        known = check_metric(metric, engine.masks is not None)
-        words = engine.backend.new_map()
+        engine, recorder = self.engine, self._require_recorder()
+        name = engine.check(metric or engine.main)
+        bits = engine.new_bits(name)
         if on_top:
-            words |= recorder.total.of(known)
-        return sequential_filter(engine, check_cases(cases), threshold, words, known)
+            bits |= recorder.total[name]
+        return sequential_filter(engine, check_cases(cases), threshold, bits, name)
 
     def greedy(
         self,
         cases: Iterable[Text | Sequence[Text]],
         budget: int | None = None,
         threshold: float = 0.0,
-        metric: str = COVER,
+        metric: str | None = None,
     ) -> Selection:
         """Take the case that adds most to those taken before, again and again.
 
         It starts from nothing and ends after `budget` cases, or when none adds more than
         `threshold`. `kept` is in the order of taking. Nothing in this object changes.
         """
-        engine = self._require_engine()
-        _ = engine.bounds  # refuses, before any work, to measure without ranges
-        known = check_metric(metric, engine.masks is not None)
-        return greedy(engine, check_cases(cases), budget, threshold, known)
+        engine = self._calibrated()
+        name = engine.check(metric or engine.main)
+        return greedy(engine, check_cases(cases), name, budget, threshold)
+
+    def curve(
+        self,
+        name: str,
+        texts: Iterable[Text],
+        thresholds: Sequence[float] = THRESHOLDS,
+        seeds: Sequence[int] = (),
+    ) -> list[Curve]:
+        """Return how coverage grows with the number of texts, unfiltered and filtered.
+
+        There is a curve for each criterion, threshold, and order: the given one, and one shuffled
+        by each of `seeds`. Nothing in this object changes.
+        """
+        return saturation(self._calibrated(), name, check_texts(texts), thresholds, seeds)
+
+    def compare(
+        self,
+        sets: Mapping[str, Sequence[Text]],
+        texts: int | None = None,
+        draws: int = DRAWS,
+        seed: int = 0,
+    ) -> list[Comparison]:
+        """Compare sets of texts by each criterion: what each covers, alone and with the others.
+
+        Equally many `texts` are drawn from each set, `draws` times. Nothing in this object changes.
+        """
+        return compare_sets(self._calibrated(), sets, texts, draws, seed)
 
     def augment(
         self,
         seeds: Iterable[Text],
         transforms: Sequence[str] = (),
-        guide: str = COVER,
+        guide: str = "cover",
         similarity: float = 0.85,
         threshold: float = 0.0,
         max_iter: int = 10,
@@ -203,22 +263,28 @@ class Coverage:
         Each seed is changed by two transformations, of those named or of all that can be used,
         until the outcome adds more than `threshold` to the seeds and what was accepted before, and
         its embedding by `encoder`, or by this model, has a cosine of at least `similarity` with
-        its seed's. `guide` is "cover", "mncover" or "none". Nothing in this object changes.
+        its seed's. `guide` is a criterion or "none". Nothing in this object changes.
 
             found = cov.augment(train_texts, encoder="path/to/encoder")
             print([one.text for one in found.accepted])
         """
-        engine = self._require_engine()
-        _ = engine.bounds  # refuses, before any work, to measure without ranges
+        from mncover.augment.grower import Grower
+        from mncover.augment.records import AugmentSettings, check_guide
+        from mncover.augment.transforms import Resources
+
+        engine = self._calibrated()
         grower = Grower.make(engine, transforms, encoder, resources or Resources())
         settings = AugmentSettings(
             tuple(grower.transforms), check_guide(guide), similarity, threshold, max_iter, seed
         )
         return grower.grow(check_texts(seeds), settings)
 
-    def result(self) -> Result:
-        """Return the numbers: Cover and mnCover, bins by kind, layer, head and context."""
-        return summarize(self.data)
+    def result(self, redundant_at: float = REDUNDANT_AT) -> Result:
+        """Return the numbers: each criterion by kind, layer, head and context.
+
+        A text counts as redundant if its novelty is at most `redundant_at`.
+        """
+        return summarize(self.data, tuple(judge_data(self.data)), redundant_at)
 
     def plot_contexts(self) -> Any:
         """Return a matplotlib figure of what each context covers, and what only it covers."""
@@ -245,12 +311,14 @@ class Coverage:
     def data(self) -> CoverageData:
         """Everything measured, as the reading half knows it."""
         if self._data is None:
-            self._data = CoverageData(self._require_engine().identity())
+            self._data = CoverageData(self.engine.identity())
         if self._recorder is not None:
             self._recorder.close()
         return self._data
 
-    def _require_engine(self) -> Engine:
+    @property
+    def engine(self) -> Engine:
+        """What runs the model; refuses if there is no model."""
         if self._engine is None:
             raise ModelError(
                 "this Coverage was loaded without a model, so it cannot measure: "
@@ -258,13 +326,45 @@ class Coverage:
             )
         return self._engine
 
+    def _calibrated(self) -> Engine:
+        """Return the engine; refuse, before any work, to measure without ranges."""
+        _ = self.engine.bounds
+        return self.engine
+
     def _require_recorder(self) -> Recorder:
-        engine = self._require_engine()
-        _ = engine.bounds  # refuses, before any work, to measure without ranges
+        from mncover.engine.recorder import Recorder
+
+        engine = self._calibrated()
         if self._recorder is None:
             self._recorder = Recorder(engine, self.data, Run.start())
         return self._recorder
 
 
-def _loaded(masks: Masks | str | Path | None) -> Masks | None:
-    return masks if masks is None or isinstance(masks, Masks) else Masks.load(masks)
+def _assembled(
+    loading: tuple[Any, Any, str | None, str],
+    settings: Settings,
+    criteria: Sequence[str] | None,
+    masks: Masks | str | Path | None,
+    running: tuple[int, bool | None, str],
+) -> Engine:
+    """Return an engine; the one place where one is made."""
+    from mncover.engine.engine import Engine
+    from mncover.engine.loading import load_subject
+    from mncover.masks.masks import Masks
+
+    given = masks if masks is None or isinstance(masks, Masks) else Masks.load(masks)
+    chosen = chosen_criteria(criteria, given is not None)
+    return Engine(load_subject(*loading), settings, chosen, given, *running)
+
+
+def _same_engine(
+    identity: Identity,
+    loading: tuple[Any, Any, str | None, str],
+    masks: Masks | str | Path | None,
+    running: tuple[int, bool | None, str],
+) -> Engine:
+    """Return an engine that measures as a data file was measured."""
+    criteria = identity.names if masks is not None or identity.masks is None else None
+    engine = _assembled(loading, identity.settings, criteria, masks, running)
+    engine.require_same_subject(identity)
+    return engine

@@ -13,7 +13,7 @@ from mncover.cli import demo as demo_model_module
 from mncover.cli import main
 from mncover.coverage import Coverage
 from mncover.errors import MissingExtraError
-from mncover.suites.formats.tables import read_texts
+from mncover.suites.formats import read_texts
 from tests.folders import assemble
 
 BUNDLED = Path(mncover.__file__).parent / "cli" / "demo_files"

@@ -228,7 +228,7 @@ def test_a_wrong_command_is_refused_in_one_line(
     assert message in error_of(capsys, "masks", *(names.get(o, o) for o in options))
 
 
-def test_interrupted_learning_says_how_to_go_on(
+def test_interrupted_learning_says_how_to_resume(
     material: Material, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from mncover.masks.learning import Learner
@@ -240,12 +240,13 @@ def test_interrupted_learning_says_how_to_go_on(
             raise KeyboardInterrupt
         step(self, rows, number, pace)
 
+    monkeypatch.setattr("mncover.data.resume.SECONDS", 0.0)
     monkeypatch.setattr(Learner, "step", interrupted)
     command = ["masks", str(material.model), "--train", str(material.train), *LEARN[:-1]]
     assert main(command) == 130
-    assert "run the same command to go on" in capsys.readouterr().err
+    assert "run the same command to resume" in capsys.readouterr().err
     assert Path("masks.safetensors.partial").exists()
     monkeypatch.setattr(Learner, "step", step)
     assert main(command) == 0
-    assert "Going on with" in capsys.readouterr().err
+    assert "Resuming from" in capsys.readouterr().err
     assert not Path("masks.safetensors.partial").exists()

@@ -131,7 +131,7 @@ def test_texts_that_come_again_add_nothing_and_are_not_run_again(
     cov.calibrate(material.train.read_text().splitlines(), cache=False)
     for row, (context, text) in enumerate(rows):
         gain = cov.gain([text])[0]
-        new = data.table["new_hidden"][row] + data.table["new_attention"][row]
+        new = data.table.new["cover"][0][row] + data.table.new["cover"][1][row]
         assert (new > 0) == (gain > 0)
         cov.update([text], context=context)
         # A lone text and one in company may differ in the last bit of an activation.
@@ -270,7 +270,7 @@ def test_finished_contexts_do_not_stay_in_memory() -> None:
     engine = engine_of("bert")
     recorder = Recorder(engine, fresh().data, Run.start())
     contexts = [str(i // 3) for i in range(12)]
-    rows = Rows.make(POOL[:12], contexts, None, engine.subject.labels)
+    rows = Rows.make(POOL[:12], contexts).numbered(engine.subject.labels)
     for _ in recorder.record_in_order(rows, lambda n: None):
         pass
     assert not [v for v in vars(recorder).values() if isinstance(v, np.ndarray | list | dict)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import zipfile
@@ -14,7 +15,8 @@ import pytest
 
 from mncover.coverage import Coverage
 from mncover.data import datafile
-from mncover.data.store import CoverageData, Run
+from mncover.data.identity import Run
+from mncover.data.store import CoverageData
 from mncover.errors import DataFileError, MismatchError
 from tests import tiny
 from tests.engine.test_laws import POOL, TRAIN, assert_same_data, fresh
@@ -100,8 +102,25 @@ def header(**values: Any) -> Callable[[dict[str, bytes]], object]:
     return change
 
 
-def as_version_1(members: dict[str, bytes]) -> None:
-    """Take from a file what its first format did not have."""
+def as_format_2(members: dict[str, bytes]) -> None:
+    """Turn a file of Cover alone into one of the second format."""
+    head = json.loads(members["header.json"])
+    (cover,) = head.pop("criteria")
+    hidden, attention = np.load(io.BytesIO(members.pop("new/cover.npy")))
+    unknown = np.full_like(hidden, -1)
+    columns = {"hidden": hidden, "attention": attention}
+    columns |= {"masked_hidden": unknown, "masked_attention": unknown}
+    members |= {f"table/new_{name}.npy": npy(column) for name, column in columns.items()}
+    for name in [name for name in members if name.endswith(".cover.bits")]:
+        members[name.replace(".cover", "")] = members.pop(name)
+    members["header.json"] = json.dumps(
+        {**head, "version": 2, "reachable": cover["reachable"], "checksums": sums(members)}
+    ).encode()
+
+
+def as_format_1(members: dict[str, bytes]) -> None:
+    """Take from it what the first format did not have."""
+    as_format_2(members)
     head = json.loads(members["header.json"])
     for name in ("case", "new_masked_hidden", "new_masked_attention"):
         del members[f"table/{name}.npy"]
@@ -110,14 +129,46 @@ def as_version_1(members: dict[str, bytes]) -> None:
     members["header.json"] = json.dumps({**head, "version": 1}).encode()
 
 
-def test_a_file_of_the_first_format_is_read(saved: Path) -> None:
+def sums(members: dict[str, bytes]) -> dict[str, str]:
+    return {
+        name: hashlib.sha256(content).hexdigest()
+        for name, content in members.items()
+        if name != "header.json"
+    }
+
+
+@pytest.mark.parametrize("change", [as_format_1, as_format_2])
+def test_a_file_of_an_earlier_format_is_read_and_written_as_the_present_one(
+    saved: Path, change: Callable[[dict[str, bytes]], object]
+) -> None:
     now = Coverage.load(saved)
-    before = Coverage.load(changed(saved, as_version_1))
+    before = Coverage.load(changed(saved, change))
     assert before.result() == now.result()
     assert (before.data.table["case"] == -1).all()
-    assert (before.data.table["new_masked_hidden"] == -1).all()
+    assert list(before.data.table.new) == ["cover"]
     before.save(saved)
     assert Coverage.load(saved).result() == now.result()
+    assert datafile.read_header(saved)["version"] == 3
+
+
+def test_a_file_that_the_second_format_wrote_with_masks_has_the_numbers_it_had_then() -> None:
+    folder = Path(__file__).parent / "old"
+    cov = Coverage.load(folder / "format_2.mncover")
+    then, result = json.loads((folder / "format_2.json").read_text()), cov.result()
+    assert (result.cover, result.mncover) == (then["cover"], then["mncover"])
+    contexts = [
+        [c.name, c.cover, c.mncover, c.adds, c.only_here, c.by["mncover"].adds, c.redundant]
+        for c in result.contexts
+    ]
+    assert contexts == then["contexts"]
+    new = cov.data.table.new
+    assert new["cover"].tolist() == [then["new"]["new_hidden"], then["new"]["new_attention"]]
+    assert new["mncover"].tolist() == [
+        then["new"]["new_masked_hidden"],
+        then["new"]["new_masked_attention"],
+    ]
+    heads = [head.covered for site in result.criteria["mncover"].sites for head in site.heads]
+    assert heads == then["heads"]
 
 
 def npy(array: Any, pickled: bool = False) -> bytes:
@@ -130,11 +181,18 @@ def resealed(name: str, content: bytes) -> Callable[[dict[str, bytes]], object]:
     """Replace a member and make its checksum right: damage with intent."""
 
     def change(members: dict[str, bytes]) -> None:
-        import hashlib
-
         members[name] = content
         head = json.loads(members["header.json"])
         head["checksums"][name] = hashlib.sha256(content).hexdigest()
+        members["header.json"] = json.dumps(head).encode()
+
+    return change
+
+
+def criterion(**values: Any) -> Callable[[dict[str, bytes]], object]:
+    def change(members: dict[str, bytes]) -> None:
+        head = json.loads(members["header.json"])
+        head["criteria"][0] |= values
         members["header.json"] = json.dumps(head).encode()
 
     return change
@@ -147,7 +205,7 @@ class Bomb:
 
 BAD = {
     "another format": (header(format="zip"), "not an mncover data file"),
-    "a newer version": (header(version=3), "newer mncover.*upgrade"),
+    "a newer version": (header(version=4), "newer mncover.*upgrade"),
     "a version that is no number": (header(version="x"), "newer mncover"),
     "no header": (lambda m: m.pop("header.json"), "not an mncover data file"),
     "a header that is no JSON": (lambda m: m.update({"header.json": b"{"}), "damaged"),
@@ -155,12 +213,19 @@ BAD = {
         lambda m: m.update({"header.json": b'{"format": "mncover", "version": 1}'}),
         "damaged",
     ),
-    "a missing map": (lambda m: m.pop("maps/00000.bits"), "damaged"),
-    "a changed map": (lambda m: m.update({"maps/00000.bits": b"x"}), "checksum of maps"),
+    "a missing map": (lambda m: m.pop("maps/00000.cover.bits"), "damaged"),
+    "a changed map": (lambda m: m.update({"maps/00000.cover.bits": b"x"}), "checksum of maps"),
     "a changed table": (lambda m: m.update({"table/length.npy": b"x"}), "checksum of table"),
     "a foreign layout": (header(layout={"sites": [], "causal": False}), "list of sites"),
     "a layout of nonsense": (header(layout={"sites": [["x", 1]], "causal": 1}), "list of sites"),
-    "too few reachable counts": (header(reachable=[[1]]), "reachable"),
+    "too few reachable counts": (criterion(reachable=[[1]]), "reachable"),
+    "a criterion of no cells": (criterion(cells=0), "list of criteria"),
+    "a criterion named like a path": (criterion(name="../x"), "list of criteria"),
+    "no criteria": (header(criteria=[]), "list of criteria"),
+    "new cells of another shape": (
+        resealed("new/cover.npy", npy(np.zeros((2, 3), dtype="<i8"))),
+        "differ in length",
+    ),
     "settings out of range": (header(settings={"bins": 1}), "damaged"),
     "a pickle in the table": (
         resealed("table/length.npy", npy(np.array([Bomb()], dtype=object), pickled=True)),
@@ -176,7 +241,7 @@ BAD = {
     ),
     "contexts that do not exist": (
         resealed("table/context.npy", npy(np.full(8, 9, dtype="<i4"))),
-        "points outside",
+        "out of range",
     ),
     "texts that are none": (resealed("texts.json", b"[1, 2]"), "holds something else"),
     "probabilities of another shape": (
@@ -201,7 +266,7 @@ def test_a_bad_file_is_refused_in_one_line(
 
 @pytest.mark.parametrize("bits", [b"", b"not zlib"])
 def test_a_map_that_cannot_be_unpacked_is_refused(saved: Path, bits: bytes) -> None:
-    changed(saved, resealed("maps/00000.bits", bits))
+    changed(saved, resealed("maps/00000.cover.bits", bits))
     with pytest.raises(DataFileError, match="coverage map"):
         datafile.read(saved).total()
 
@@ -209,8 +274,8 @@ def test_a_map_that_cannot_be_unpacked_is_refused(saved: Path, bits: bytes) -> N
 def test_a_map_that_would_unpack_to_gigabytes_is_refused(saved: Path) -> None:
     import zlib
 
-    changed(saved, resealed("maps/00000.bits", zlib.compress(bytes(50_000_000))))
-    with pytest.raises(DataFileError, match="size its header tells"):
+    changed(saved, resealed("maps/00000.cover.bits", zlib.compress(bytes(50_000_000))))
+    with pytest.raises(DataFileError, match="size that its header gives"):
         datafile.read(saved).total()
 
 

@@ -70,7 +70,7 @@ def test_novelty_is_the_new_share_of_the_neurons_a_text_touches(name: str) -> No
     assert found[-1] == 0
     for limit in (0.0, 0.05, 0.5):
         expected = int((found <= limit).sum())
-        assert summarize(data, limit).contexts[0].redundant == expected
+        assert summarize(data, redundant_at=limit).contexts[0].redundant == expected
 
 
 def test_redundancy_is_unknown_where_the_order_was_not_kept() -> None:

@@ -134,7 +134,7 @@ def test_empty_and_long_texts_have_a_defined_answer() -> None:
     table = cov.data.table
     assert table["length"].tolist() == [0, 4, 1]
     assert table["truncated"].tolist() == [False, True, False]
-    assert table["new_hidden"][0] == 0
+    assert table.new["cover"][0][0] == 0
     context = cov.result().contexts[0]
     assert (context.texts, context.truncated, context.empty) == (3, 1, 1)
     assert cov.filter(["", "good"]).gains[0] == 0

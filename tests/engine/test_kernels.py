@@ -1,8 +1,9 @@
-"""The kernels: the definition of a bin by hand and by a plain formula, for both implementations."""
+"""The contract of kernels: every registered implementation, against plain loops over codes."""
 
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -11,29 +12,73 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mncover.criteria.base import Coding, Group
+from mncover.criteria.binned import BINS
 from mncover.data import maps
 from mncover.data.layout import Layout, Site
-from mncover.engine.kernels import cpu as bins
-from mncover.engine.kernels import plain_torch as bins_torch
+from mncover.engine.kernels import KERNELS, kernels_for, loops, plain_torch
+from mncover.engine.kernels.base import Block, Kernels, code_type, no_cell
+from mncover.errors import SettingsError
 
-NONE = 255
+CPU = torch.device("cpu")
+LAYOUT = Layout(
+    (Site("hidden", 0, 1, 5, 3), Site("hidden", 1, 1, 5, 3), Site("attention", 1, 2, 5, 5))
+)
+LENGTH = 4
+CELLS = [2, 10, 16, 17, 32, 33, 64, 65, 200, 1000]
 floats = st.floats(-1e6, 1e6, width=32)
 
 
-def single(value: float) -> Any:
-    return np.array([[[value]]], dtype=np.float32)
+class Outside:
+    """A coding that no kernel has a loop for: below the range, above it, or nowhere."""
+
+    def codes(self, xp: Any, values: Any, low: Any, high: Any, cells: int) -> Any:
+        below, above = values < low, values > high
+        known = xp.where(below, 0, xp.where(above, cells - 1, -1))
+        return xp.where(low <= high, known, -1)
 
 
-def code_of(value: float, low: float, high: float, n: int) -> int | None:
-    """Return the bin by the compiled loop, after checking that torch agrees."""
-    arrays = single(value), single(low)[0], single(high)[0]
-    codes = np.zeros((1, 1, 1), dtype=np.int16)
-    assert bins.encode(*arrays, n, codes, 32767)
-    other = torch.zeros((1, 1, 1), dtype=torch.int16)
-    v, lo, hi = (torch.from_numpy(a) for a in arrays)
-    assert bins_torch.encode(v, lo, hi, n, other, 32767)
-    assert other.item() == codes.item()
-    return None if codes.item() == 32767 else int(codes.item())
+OUTSIDE = Outside()
+CODINGS: dict[str, Coding] = {"bins": BINS, "outside": OUTSIDE}
+every_kernel = pytest.mark.parametrize("name", list(KERNELS))
+every_coding = pytest.mark.parametrize("coding", list(CODINGS))
+
+
+@cache
+def kernels_of(name: str, layout: Layout = LAYOUT) -> Kernels:
+    return kernels_for(layout, CPU, name)
+
+
+def group_of(cells: int, coding: str = "bins") -> Group:
+    return Group(CODINGS[coding], cells, "toy")
+
+
+def plain_code(coding: str, value: float, low: float, high: float, cells: int) -> int | None:
+    """Return the cell of one value by the definition."""
+    if not low <= high:
+        return None
+    if coding == "outside":
+        return 0 if value < low else cells - 1 if value > high else None
+    if not low <= value <= high:
+        return None
+    return 0 if low == high else min(math.floor((value - low) / (high - low) * cells), cells - 1)
+
+
+def code_of(value: float, low: float, high: float, cells: int) -> int | None:
+    """Return the bin of a value, after checking that all implementations agree."""
+    found = []
+    for name in KERNELS:
+        kernels = kernels_of(name)
+        arrays = [
+            kernels.to_device(np.array(a, dtype=np.float32))
+            for a in ([[[value]]], [[low]], [[high]])
+        ]
+        codes = kernels.to_device(np.zeros((1, 1, 1), dtype=code_type(cells)))
+        assert kernels.encode(group_of(cells), Block(*arrays), codes)
+        code = int(kernels.to_numpy(codes).item())
+        found.append(None if code == no_cell(cells) else code)
+    assert len(set(found)) == 1
+    return found[0]
 
 
 @pytest.mark.parametrize(
@@ -69,147 +114,217 @@ def test_a_value_just_below_a_huge_range_stays_in_the_last_bin() -> None:
     assert code_of(1.0, -1e30, 2.0, 10) == 9
 
 
-@given(value=floats, low=floats, high=floats, n=st.integers(2, 1000))
+@given(value=floats, low=floats, high=floats, cells=st.integers(2, 1000))
 def test_any_value_has_the_bin_of_the_plain_formula(
-    value: float, low: float, high: float, n: int
+    value: float, low: float, high: float, cells: int
 ) -> None:
     low, high = min(low, high), max(low, high)
-    if value < low or value > high:
-        expected = None
-    elif low == high:
-        expected = 0
-    else:
-        expected = min(math.floor((value - low) / (high - low) * n), n - 1)
-    assert code_of(value, low, high, n) == expected
+    assert code_of(value, low, high, cells) == plain_code("bins", value, low, high, cells)
 
 
-LAYOUT = Layout(
-    (Site("hidden", 0, 1, 5, 3), Site("hidden", 1, 1, 5, 3), Site("attention", 1, 2, 5, 5))
-)
-LENGTH = 4
+class Case:
+    """Ranges, a half-filled map and values of some texts at every site of the layout."""
 
+    def __init__(self, cells: int, seed: int, texts: int = 3, coding: str = "bins") -> None:
+        rng = np.random.default_rng(seed)
+        self.cells, self.coding, self.texts = cells, coding, texts
+        self.low = rng.normal(size=LAYOUT.slots).astype(np.float32)
+        self.high = self.low + rng.exponential(size=LAYOUT.slots).astype(np.float32)
+        self.high[::7] = self.low[::7]
+        self.low[::11], self.high[::11] = np.inf, -np.inf
+        self.bits = maps.empty_map(LAYOUT, cells)
+        self.width = maps.ints_per_neuron(cells)
+        for c in range(0, cells, 3):  # some bits set at random, of those that exist
+            some = rng.random(LAYOUT.slots) < 0.3
+            block = self.bits.reshape(-1, self.width)
+            block[some, c // 64] |= block.dtype.type(1) << block.dtype.type(c % 64)
+        self.values = []
+        for site in LAYOUT.sites:
+            centre = np.nan_to_num(self.cut(self.low, site, 1), posinf=0)
+            noise = rng.normal(size=(texts, *centre.shape)) * 0.7
+            self.values.append((centre + noise).astype(np.float32))
+        self.keep = {
+            site: rng.integers(0, 2, (texts, values.shape[2])).astype(np.uint8)
+            for site, values in zip(LAYOUT.sites, self.values, strict=True)
+        }
 
-def random_case(n_bins: int, seed: int, texts: int = 3) -> dict[str, Any]:
-    """Return ranges, a half-filled map and values for every site of the layout."""
-    rng = np.random.default_rng(seed)
-    low = rng.normal(size=LAYOUT.slots).astype(np.float32)
-    high = low + rng.exponential(size=LAYOUT.slots).astype(np.float32)
-    high[::7] = low[::7]
-    low[::11], high[::11] = np.inf, -np.inf
-    words = maps.empty_map(LAYOUT, n_bins)
-    width = maps.words_per_neuron(n_bins)
-    for b in range(0, n_bins, 3):  # some bits set at random, of those that exist
-        some = rng.random(LAYOUT.slots) < 0.3
-        words.reshape(-1, width)[some, b // 64] |= words.dtype.type(1) << words.dtype.type(b % 64)
-    values = []
-    for site in LAYOUT.sites:
-        centre = np.nan_to_num(cut(low, site, 1), posinf=0)
-        noise = rng.normal(size=(texts, *centre.shape)) * 0.7
-        values.append((centre + noise).astype(np.float32))
-    return {"low": low, "high": high, "words": words, "values": values}
+    def cut(self, flat: Any, site: Site, width: int) -> Any:
+        """Return what a text of LENGTH tokens touches at a site, as [groups, n * width]."""
+        part = next(part for other, part in LAYOUT.spans() if other == site)
+        whole = flat[part.start * width : part.stop * width].reshape(*site.shape, width)
+        return whole[:, :LENGTH, : site.touched_columns(LENGTH)].reshape(site.groups, -1).copy()
 
+    def at(self, site: Site) -> tuple[Any, Any, Any]:
+        """Return low, high and bits of what is touched at a site."""
+        low, high = self.cut(self.low, site, 1), self.cut(self.high, site, 1)
+        return low, high, self.cut(self.bits, site, self.width)
 
-def cut(flat: Any, site: Site, width: int) -> Any:
-    """Return what a text of LENGTH tokens touches at a site, as [groups, n * width]."""
-    part = next(part for other, part in LAYOUT.spans() if other == site)
-    whole = flat[part.start * width : part.stop * width].reshape(*site.shape, width)
-    return whole[:, :LENGTH, : site.touched_columns(LENGTH)].reshape(site.groups, -1).copy()
+    def codes(self, site: Site) -> Any:
+        """Return the codes [texts, groups, n] by the definition, one by one; -1 for none."""
+        low, high, _ = self.at(site)
+        values = self.values[LAYOUT.sites.index(site)]
+        found = np.full(values.shape, -1, dtype=np.int64)
+        for (t, g, i), value in np.ndenumerate(values):
+            code = plain_code(
+                self.coding, float(value), float(low[g, i]), float(high[g, i]), self.cells
+            )
+            found[t, g, i] = -1 if code is None else code
+        return found
 
-
-def site_arrays(case: dict[str, Any], site: Site, n_bins: int) -> tuple[Any, Any, Any]:
-    words = cut(case["words"], site, maps.words_per_neuron(n_bins))
-    return cut(case["low"], site, 1), cut(case["high"], site, 1), words
-
-
-def as_torch(array: Any) -> torch.Tensor:
-    if array.dtype.kind == "u" and array.dtype.itemsize > 1:
-        array = array.view(f"i{array.dtype.itemsize}")
-    return torch.from_numpy(array)
-
-
-def tensors(*arrays: Any) -> Any:
-    return [as_torch(array) for array in arrays]
-
-
-BIN_COUNTS = [2, 10, 16, 17, 32, 33, 64, 65, 200, 1000]
-
-
-@pytest.mark.parametrize("n_bins", BIN_COUNTS)
-def test_hit_sets_exactly_the_bits_of_the_codes(n_bins: int) -> None:
-    case = random_case(n_bins, seed=n_bins)
-    width = maps.words_per_neuron(n_bins)
-    for site, values in zip(LAYOUT.sites, case["values"], strict=True):
-        low, high, words = site_arrays(case, site, n_bins)
-        before = words.copy()
-        codes = np.empty(values.shape, dtype=np.int16)
-        assert bins.encode(values, low, high, n_bins, codes, 32767)
-        expected = before.copy()
+    def hit(self, bits: Any, codes: Any) -> Any:
+        """Return a part of a map with the bits of codes [texts, groups, n] set, one by one."""
+        after = bits.copy()
         for (_, g, i), code in np.ndenumerate(codes):
-            if code != 32767:
-                bit = words.dtype.type(1) << words.dtype.type(code % 64)
-                expected[g, i * width + code // 64] |= bit
-        other = as_torch(before.copy())
-        assert bins.hit(values, low, high, n_bins, words)
-        v, lo, hi = tensors(values, low, high)
-        assert bins_torch.hit(v, lo, hi, n_bins, other)
-        np.testing.assert_array_equal(words, expected)
-        np.testing.assert_array_equal(other.numpy().view(words.dtype), expected)
+            if code >= 0:
+                bit = after.dtype.type(1) << after.dtype.type(code % 64)
+                after[g, i * self.width + code // 64] |= bit
+        return after
+
+    def on(self, kernels: Kernels, site: Site) -> tuple[Any, ...]:
+        """Return values, low, high and bits at a site as a kernel takes them."""
+        values = self.values[LAYOUT.sites.index(site)]
+        return tuple(kernels.to_device(array) for array in (values, *self.at(site)))
+
+
+@every_kernel
+@every_coding
+@pytest.mark.parametrize("cells", CELLS)
+def test_hit_sets_exactly_the_bits_of_the_codes(name: str, coding: str, cells: int) -> None:
+    case, kernels, group = (
+        Case(cells, cells, coding=coding),
+        kernels_of(name),
+        group_of(cells, coding),
+    )
+    for site in LAYOUT.sites:
+        codes, before = case.codes(site), case.at(site)[2]
+        values, low, high, bits = case.on(kernels, site)
+        masked = kernels.to_device(before.copy())
+        keep = kernels.to_device(case.keep[site])
+        assert kernels.hit(group, Block(values, low, high, keep), bits, masked)
+        expected = case.hit(before, codes)
+        np.testing.assert_array_equal(kernels.bits_to_numpy(bits, cells), expected)
+        kept = np.where(case.keep[site][:, None] != 0, codes, -1)
+        found = kernels.bits_to_numpy(masked, cells)
+        np.testing.assert_array_equal(found, case.hit(before, kept))
+        alone = kernels.to_device(before.copy())
+        assert kernels.hit(group, Block(values, low, high), alone)
+        np.testing.assert_array_equal(kernels.bits_to_numpy(alone, cells), expected)
         assert (expected != before).any()
 
 
-@pytest.mark.parametrize("n_bins", BIN_COUNTS)
-def test_novel_counts_the_bits_that_hit_would_set_for_one_text(n_bins: int) -> None:
-    case = random_case(n_bins, seed=n_bins + 1)
-    for site, values in zip(LAYOUT.sites, case["values"], strict=True):
-        low, high, words = site_arrays(case, site, n_bins)
-        counts = np.zeros(len(values), dtype=np.int64)
-        assert bins.novel(values, low, high, n_bins, words, counts)
-        other = torch.zeros(len(values), dtype=torch.int64)
-        v, lo, hi = tensors(values, low, high)
-        assert bins_torch.novel(v, lo, hi, n_bins, as_torch(words), other)
-        for row in range(len(values)):
-            after = words.copy()
-            bins.hit(values[row : row + 1], low, high, n_bins, after)
-            new = int(np.bitwise_count(after & ~words).sum())
-            assert counts[row] == other[row] == new
-        assert counts.sum() > 0
+@every_kernel
+@every_coding
+@pytest.mark.parametrize("cells", [10, 300])
+def test_encode_writes_the_codes(name: str, coding: str, cells: int) -> None:
+    case, kernels = Case(cells, cells + 2, coding=coding), kernels_of(name)
+    for site in LAYOUT.sites:
+        expected = case.codes(site)
+        codes = kernels.new_codes(case.texts, site, LENGTH, cells)
+        block = Block(*case.on(kernels, site)[:3])
+        assert kernels.encode(group_of(cells, coding), block, codes)
+        found = kernels.to_numpy(codes).astype(np.int64)
+        np.testing.assert_array_equal(np.where(found == no_cell(cells), -1, found), expected)
 
 
-@pytest.mark.parametrize("n_bins", BIN_COUNTS)
+@every_kernel
+@pytest.mark.parametrize("cells", CELLS)
 @pytest.mark.parametrize("store", [True, False])
 @pytest.mark.parametrize("part", [5, 24, 10**6])
 def test_walking_codes_equals_hitting_values(
-    n_bins: int, store: bool, part: int, monkeypatch: pytest.MonkeyPatch
+    name: str, cells: int, store: bool, part: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    case = random_case(n_bins, seed=n_bins + 2, texts=1)
-    kind = np.uint8 if n_bins <= 255 else np.int16
-    none = int(np.iinfo(kind).max)
-    width = maps.words_per_neuron(n_bins)
-    parts = []
-    new = {"hidden": 0, "attention": 0}
-    for site, values in zip(LAYOUT.sites, case["values"], strict=True):
-        low, high, words = site_arrays(case, site, n_bins)
-        codes = np.empty(values.shape, dtype=kind)
-        bins.encode(values, low, high, n_bins, codes, none)
-        parts.append(codes.ravel())
-        after = words.copy()
-        bins.hit(values, low, high, n_bins, after)
-        new[site.kind] += int(np.bitwise_count(after & ~words).sum())
-    flat, table, before = np.concatenate(parts), maps.site_table(LAYOUT, n_bins), case["words"]
-    words, other = before.copy(), as_torch(before.copy())
-    expected = new["hidden"], new["attention"]
-    assert bins.walk(flat, none, table, LENGTH, width, words, store) == expected
-    places = bins_torch.SiteTable(table, torch.device("cpu"))
-    given = torch.from_numpy(flat), none, places, LENGTH, width, other, store
-    monkeypatch.setattr(bins_torch, "PART", part)
-    assert bins_torch.walk(*given) == expected
-    np.testing.assert_array_equal(other.numpy().view(words.dtype), words)
-    assert int(np.bitwise_count(words & ~before).sum()) == (sum(expected) if store else 0)
+    monkeypatch.setattr(plain_torch, "PART", part)
+    case, kernels = Case(cells, cells + 2, texts=1), kernels_of(name)
+    flat, new = [], {"hidden": 0, "attention": 0}
+    for site in LAYOUT.sites:
+        codes, before = case.codes(site), case.at(site)[2]
+        flat.append(np.where(codes < 0, no_cell(cells), codes).ravel())
+        new[site.kind] += int(np.bitwise_count(case.hit(before, codes) & ~before).sum())
+    codes_of_all = kernels.to_device(np.concatenate(flat).astype(code_type(cells)))
+    bits = kernels.to_device(case.bits.copy())
+    found = kernels.walk(codes_of_all, LENGTH, cells, bits, store)
+    assert found == (new["hidden"], new["attention"])
+    after = kernels.bits_to_numpy(bits, cells)
+    added = int(np.bitwise_count(after & ~case.bits).sum())
+    assert added == (sum(new.values()) if store else 0)
     if store:  # and what was added is what hitting adds
-        for site, values in zip(LAYOUT.sites, case["values"], strict=True):
-            low, high, after = site_arrays(case, site, n_bins)
-            bins.hit(values, low, high, n_bins, after)
-            np.testing.assert_array_equal(cut(words, site, width), after)
+        for site in LAYOUT.sites:
+            expected = case.hit(case.at(site)[2], case.codes(site))
+            np.testing.assert_array_equal(case.cut(after, site, case.width), expected)
+
+
+def masked_plainly(codes: Any, tokens: Any, pairs: Any, length: int, none: int) -> list[int]:
+    """Go through a text's codes one by one, in the order of the layout."""
+    found, left = [], iter(codes.tolist())
+    for site in LAYOUT.sites:
+        for _group in range(site.groups):
+            for t in range(length):
+                for column in range(length if site.kind == "attention" else site.columns):
+                    counts = pairs[t, column] if site.kind == "attention" else tokens[t]
+                    code = next(left)
+                    found.append(code if counts else none)
+    return found
+
+
+@every_kernel
+@pytest.mark.parametrize("length", range(1, 6))
+def test_masking_codes_leaves_those_of_kept_tokens_and_pairs(
+    name: str, length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plain_torch, "PART", 7)
+    rng, kernels = np.random.default_rng(length), kernels_of(name)
+    codes = rng.integers(0, 10, sum(s.touched(length) for s in LAYOUT.sites)).astype(np.uint8)
+    tokens = rng.integers(0, 2, length).astype(np.uint8)
+    pairs = rng.integers(0, 2, (length, length)).astype(np.uint8)
+    given = (kernels.to_device(array) for array in (tokens, pairs))
+    found = kernels.mask_codes(kernels.to_device(codes), length, 10, *given)
+    expected = masked_plainly(codes, tokens, pairs, length, no_cell(10))
+    assert kernels.to_numpy(found).tolist() == expected
+
+
+@every_kernel
+@pytest.mark.parametrize("cells", [10, 200])
+def test_copy_touched_copies_what_a_text_can_touch_and_nothing_else(
+    name: str, cells: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plain_torch, "PART", 7)
+    case, kernels = Case(cells, seed=5), kernels_of(name)
+    target = kernels.new_bits(cells)
+    kernels.copy_touched(LENGTH, cells, kernels.to_device(case.bits), target)
+    found, width = kernels.bits_to_numpy(target, cells), case.width
+    for site, part in LAYOUT.spans():
+        place = slice(part.start * width, part.stop * width)
+        mine = found[place].reshape(*site.shape, width)
+        theirs = case.bits[place].reshape(*site.shape, width)
+        columns = site.touched_columns(LENGTH)
+        expected = np.zeros_like(theirs)
+        expected[:, :LENGTH, :columns] = theirs[:, :LENGTH, :columns]
+        np.testing.assert_array_equal(mine, expected)
+        assert (expected != theirs).any()
+
+
+@every_kernel
+@pytest.mark.parametrize("cells", [10, 15, 16, 200, 300])
+def test_a_store_gives_back_each_texts_codes_in_the_order_of_the_sites(
+    name: str, cells: int
+) -> None:
+    kernels, rng = kernels_of(name), np.random.default_rng(cells)
+    store = kernels.new_store()
+    for _ in range(2):  # the second time its space is used again
+        codes = []
+        for site in LAYOUT.sites:
+            shape = (3, site.groups, site.touched(LENGTH) // site.groups)
+            some = rng.integers(0, cells, shape)
+            some[rng.random(shape) < 0.3] = no_cell(cells)
+            codes.append(some.astype(code_type(cells)))
+        places = [store.put(kernels.to_device(some), cells) for some in codes]
+        sizes = np.array([site.touched(LENGTH) for site in LAYOUT.sites])
+        for row in (2, 0, 1):
+            expected = np.concatenate([some[row].ravel() for some in codes])
+            found = kernels.to_numpy(store.get(places, sizes, row, cells))
+            np.testing.assert_array_equal(found, expected)
+        store.clear()
+    store.close()
 
 
 @given(st.lists(st.sampled_from([*range(15), 255]), min_size=1, max_size=40), st.integers(1, 9))
@@ -218,55 +333,21 @@ def test_unpacking_halves_gives_back_the_codes_of_all_sites(row: list[int], n: i
     parts = []
     for codes in sites:
         packed = np.full((2, (codes.shape[1] + 1) // 2), 99, dtype=np.uint8)
-        bins.pack_halves(codes, packed)
+        loops.pack_halves(codes, packed)
         parts.append(packed)
     sizes = np.array([codes.shape[1] for codes in sites])
     for r in range(2):
         found = np.zeros(sizes.sum(), dtype=np.uint8)
-        bins.unpack_halves(np.concatenate([packed[r] for packed in parts]), sizes, found)
+        loops.unpack_halves(np.concatenate([packed[r] for packed in parts]), sizes, found)
         np.testing.assert_array_equal(found, np.concatenate([codes[r] for codes in sites]))
 
 
-def masked_plainly(codes: Any, words: Any, pairs: Any, length: int, none: int) -> list[int]:
-    """Go through a text's codes one by one, in the order of the layout."""
-    found, left = [], iter(codes.tolist())
-    for site in LAYOUT.sites:
-        for _group in range(site.groups):
-            for t in range(length):
-                for column in range(length if site.kind == "attention" else site.columns):
-                    counts = pairs[t, column] if site.kind == "attention" else words[t]
-                    code = next(left)
-                    found.append(code if counts else none)
-    return found
-
-
-@pytest.mark.parametrize("length", range(1, 6))
-def test_masking_codes_leaves_those_of_kept_words_and_pairs(
-    length: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("space", [0, 500, 10**9])
+def test_places_are_kept_within_their_space_and_stay_right(
+    space: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bins_torch, "PART", 7)
-    rng = np.random.default_rng(length)
-    codes = rng.integers(0, 10, sum(s.touched(length) for s in LAYOUT.sites)).astype(np.uint8)
-    words = rng.integers(0, 2, length).astype(np.uint8)
-    pairs = rng.integers(0, 2, (length, length)).astype(np.uint8)
-    expected = masked_plainly(codes, words, pairs, length, NONE)
-    table, out = maps.site_table(LAYOUT, 10), np.empty_like(codes)
-    bins.mask_codes(codes, NONE, table, length, words, pairs, out)
-    assert out.tolist() == expected
-    places, other = bins_torch.SiteTable(table, torch.device("cpu")), torch.from_numpy(codes)
-    keep_words, keep_pairs = torch.from_numpy(words), torch.from_numpy(pairs)
-    masked = torch.empty_like(other)
-    bins_torch.mask_codes(other, NONE, places, length, keep_words, keep_pairs, masked)
-    assert masked.tolist() == expected
-
-
-@pytest.mark.parametrize("room", [0, 500, 10**9])
-def test_places_are_kept_within_their_room_and_stay_right(
-    room: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(bins_torch, "KEPT_BYTES", room)
-    table = maps.site_table(LAYOUT, 10)
-    places = bins_torch.SiteTable(table, torch.device("cpu"))
+    monkeypatch.setattr(plain_torch, "KEPT_BYTES", space)
+    places = plain_torch.SiteTable(maps.site_table(LAYOUT, 10), CPU)
     number = torch.arange(LAYOUT.slots)
     for length in (4, 2, 5, 4, 1, 5):
         expected = []
@@ -276,91 +357,85 @@ def test_places_are_kept_within_their_room_and_stay_right(
             expected += of_site[:, :length, :width].flatten().tolist()
         assert places.places(length, 1).tolist() == expected
         kept = sum(one.nbytes for one in places._kept.values())
-        assert len(places._kept) == 1 or kept <= room
-    assert len(places._kept) == {0: 1, 500: 2, 10**9: 4}[room]
+        assert len(places._kept) == 1 or kept <= space
+    assert len(places._kept) == {0: 1, 500: 2, 10**9: 4}[space]
 
 
-def test_places_in_a_map_of_more_words_than_four_bytes_can_count_are_right() -> None:
+def test_places_in_a_map_of_more_integers_than_four_bytes_can_count_are_right() -> None:
     layout = Layout((Site("hidden", 0, 1, 2**15, 2**13), Site("hidden", 1, 1, 2**15, 2**13)))
-    table = maps.site_table(layout, 1000)  # sixteen words for a neuron
-    found = bins_torch.SiteTable(table, torch.device("cpu")).places(1, 16)
+    table = maps.site_table(layout, 1000)  # sixteen integers for a neuron
+    found = plain_torch.SiteTable(table, CPU).places(1, 16)
     assert found.tolist()[2**13 :] == [2**32 + 16 * column for column in range(2**13)]
 
 
-@pytest.mark.parametrize("n_bins", [10, 200])
-def test_copy_touched_copies_what_a_text_can_touch_and_nothing_else(
-    n_bins: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(bins_torch, "PART", 7)
-    case = random_case(n_bins, seed=5)
-    source, width = case["words"], maps.words_per_neuron(n_bins)
-    table = maps.site_table(LAYOUT, n_bins)
-    target = maps.empty_map(LAYOUT, n_bins)
-    bins.copy_touched(table, LENGTH, width, source, target)
-    other = as_torch(maps.empty_map(LAYOUT, n_bins))
-    places = bins_torch.SiteTable(table, torch.device("cpu"))
-    bins_torch.copy_touched(places, LENGTH, width, as_torch(source), other)
-    np.testing.assert_array_equal(other.numpy().view(source.dtype), target)
-    for site, part in LAYOUT.spans():
-        place = slice(part.start * width, part.stop * width)
-        mine = target[place].reshape(*site.shape, width)
-        theirs = source[place].reshape(*site.shape, width)
-        columns = site.touched_columns(LENGTH)
-        expected = np.zeros_like(theirs)
-        expected[:, :LENGTH, :columns] = theirs[:, :LENGTH, :columns]
-        np.testing.assert_array_equal(mine, expected)
-        assert (expected != theirs).any()
-
-
-def test_widen_keeps_the_smallest_and_largest_value() -> None:
+@every_kernel
+def test_widen_keeps_the_smallest_and_largest_value(name: str) -> None:
+    kernels = kernels_of(name)
     values = np.random.default_rng(0).normal(size=(4, 2, 9)).astype(np.float32)
     low, high = values[0] + 0.1, values[0] - 0.2
-    expected_low = np.minimum(values.min(0), low)
-    expected_high = np.maximum(values.max(0), high)
-    other = tensors(low.copy(), high.copy())
-    assert bins.widen(values, low, high)
-    assert bins_torch.widen(torch.from_numpy(values), *other)
-    for found in (low, other[0].numpy()):
-        np.testing.assert_array_equal(found, expected_low)
-    for found in (high, other[1].numpy()):
-        np.testing.assert_array_equal(found, expected_high)
+    expected = np.minimum(values.min(0), low), np.maximum(values.max(0), high)
+    mine = [kernels.to_device(array.copy()) for array in (low, high)]
+    assert kernels.widen(kernels.to_device(values), *mine)
+    for found, array in zip(mine, expected, strict=True):
+        np.testing.assert_array_equal(kernels.to_numpy(found), array)
 
 
+@every_kernel
+@every_coding
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("place", [(0, 0, 0), (2, 0, 11)])
-def test_every_kernel_notices_a_value_that_is_not_finite(
-    bad: float, place: tuple[int, int, int]
+def test_every_loop_notices_a_value_that_is_not_finite(
+    name: str, coding: str, bad: float, place: tuple[int, int, int]
 ) -> None:
-    case = random_case(10, seed=3)
-    values = case["values"][0].copy()
-    values[place] = bad
-    low, high, words = site_arrays(case, LAYOUT.sites[0], 10)
-    counts, codes = np.zeros(3, dtype=np.int64), np.zeros(values.shape, dtype=np.uint8)
-    assert not bins.widen(values, low.copy(), high.copy())
-    assert not bins.hit(values, low, high, 10, words.copy())
-    assert not bins.novel(values, low, high, 10, words, counts)
-    assert not bins.encode(values, low, high, 10, codes, NONE)
-    v, lo, hi = tensors(values, low.copy(), high.copy())
-    assert not bins_torch.widen(v, lo.clone(), hi.clone())
-    assert not bins_torch.hit(v, lo, hi, 10, as_torch(words.copy()))
-    assert not bins_torch.novel(v, lo, hi, 10, as_torch(words.copy()), torch.from_numpy(counts))
-    assert not bins_torch.encode(v, lo, hi, 10, torch.from_numpy(codes), NONE)
+    case, kernels, group = Case(10, seed=3), kernels_of(name), group_of(10, coding)
+    site = LAYOUT.sites[0]
+    case.values[0][place] = bad
+    values, low, high, bits = case.on(kernels, site)
+    copies = [kernels.copy_of(array) for array in (low, high)]
+    assert not kernels.widen(values, *copies)
+    block = Block(values, low, high)
+    assert not kernels.hit(group, block, kernels.copy_of(bits))
+    codes = kernels.new_codes(3, site, LENGTH, 10)
+    assert not kernels.encode(group, block, codes)
+
+
+@every_kernel
+def test_a_touched_part_is_what_a_text_touches_and_is_written_back(name: str) -> None:
+    case, kernels = Case(200, seed=4), kernels_of(name)
+    flat = kernels.to_device(case.bits.copy())
+    for site in LAYOUT.sites:
+        part = kernels.touched(flat, site, LENGTH, case.width)
+        found = kernels.bits_to_numpy(part, 200)
+        np.testing.assert_array_equal(found, case.at(site)[2])
+        part[:] = 1
+        kernels.put_back(flat, site, LENGTH, part)
+        after = kernels.bits_to_numpy(flat, 200)
+        assert (case.cut(after, site, case.width) == 1).all()
+
+
+def test_a_device_gets_the_kernels_made_for_it_and_others_are_refused() -> None:
+    assert kernels_for(LAYOUT, CPU).name == "cpu"
+    assert kernels_for(LAYOUT, torch.device("meta")).name == "torch"
+    with pytest.raises(SettingsError, match="there are no kernels 'nonsense'; there are auto, cpu"):
+        kernels_for(LAYOUT, CPU, "nonsense")
+    with pytest.raises(SettingsError, match="do not work on the device 'meta'"):
+        kernels_for(LAYOUT, torch.device("meta"), "cpu")
 
 
 @settings(max_examples=30)
-@given(n_bins=st.sampled_from(BIN_COUNTS), seed=st.integers(0, 10**6))
-def test_unpacking_gives_back_what_was_packed(n_bins: int, seed: int) -> None:
-    words = random_case(n_bins, seed)["words"]
-    np.testing.assert_array_equal(maps.unpack(maps.pack(words, n_bins), LAYOUT, n_bins), words)
+@given(cells=st.sampled_from(CELLS), seed=st.integers(0, 10**6))
+def test_unpacking_gives_back_what_was_packed(cells: int, seed: int) -> None:
+    bits = Case(cells, seed).bits
+    np.testing.assert_array_equal(maps.unpack(maps.pack(bits, cells), LAYOUT, cells), bits)
 
 
-@pytest.mark.parametrize("n_bins", BIN_COUNTS)
-def test_count_bits_counts_each_head_of_each_site(n_bins: int) -> None:
-    words = random_case(n_bins, seed=9)["words"]
-    width = maps.words_per_neuron(n_bins)
+@pytest.mark.parametrize("cells", CELLS)
+def test_count_bits_counts_each_head_of_each_site(cells: int) -> None:
+    case = Case(cells, seed=9)
     for (site, part), counts in zip(
-        LAYOUT.spans(), maps.count_bits(words, LAYOUT, n_bins), strict=True
+        LAYOUT.spans(), maps.count_bits(case.bits, LAYOUT, cells), strict=True
     ):
-        block = words[part.start * width : part.stop * width].reshape(site.groups, -1)
-        expected = [sum(int(word).bit_count() for word in row) for row in block]
+        place = slice(part.start * case.width, part.stop * case.width)
+        block = case.bits[place].reshape(site.groups, -1)
+        expected = [sum(int(number).bit_count() for number in row) for row in block]
         assert counts.tolist() == expected

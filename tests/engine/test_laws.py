@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,7 +36,7 @@ def fresh(name: str = "bert", batch_size: int = 32, bins: int = 10) -> Coverage:
     return Coverage._of(CoverageData(engine.identity()), engine)
 
 
-def total(cov: Coverage) -> maps.Words:
+def total(cov: Coverage) -> maps.Bits:
     return cov.data.total()
 
 
@@ -126,8 +125,8 @@ def test_gains_in_order_add_up_to_cover_and_equal_the_differences(
         before = step.result()
         step.update([text])
         after = step.result()
-        assert table["new_hidden"][row] == after.word.covered - before.word.covered
-        assert table["new_attention"][row] == after.attention.covered - before.attention.covered
+        assert table.new["cover"][0][row] == after.word.covered - before.word.covered
+        assert table.new["cover"][1][row] == after.attention.covered - before.attention.covered
     np.testing.assert_array_equal(total(in_order), total(step))
 
 
@@ -161,11 +160,8 @@ def test_filter_equals_the_slow_sequential_filter(
     for number, case in enumerate(cases):
         hits = set().union(*(slow_hits(name, text) for text in case))
         new = hits - kept_hits
-        gain = float(
-            gain_share(
-                engine.layout, engine.settings, count(new, "hidden"), count(new, "attention")
-            )
-        )
+        counts = count(new, "hidden"), count(new, "attention")
+        gain = float(gain_share(engine.layout, engine.settings, 10, *counts))
         gains.append(gain)
         if gain > threshold:
             kept.append(number)
@@ -207,49 +203,20 @@ def test_windows_of_any_size_change_nothing(monkeypatch: pytest.MonkeyPatch) -> 
         np.testing.assert_array_equal(split.gains, whole.gains)
 
 
-def test_the_torch_kernels_measure_the_same_as_the_compiled_ones(tmp_path: Path) -> None:
+def test_the_torch_kernels_measure_the_same_as_the_compiled_ones() -> None:
     """What a GPU runs, run here: the same map, gains and filter."""
-    from mncover.engine.kernels import plain_torch as bins_torch
-
     compiled = fresh().update(POOL, context=["a", "b"] * 22 + ["a"], gains=True)
-    engine = _torch_engine()
-    other = Coverage._of(CoverageData(engine.identity()), engine)
+    model, tokenizer = tiny.make("bert")
+    other = Coverage(model, tokenizer, max_length=10, kernels="torch")
+    other.calibrate(TRAIN, cache=False)
+    assert other.engine.kernels.name == "torch"
     other.update(POOL, context=["a", "b"] * 22 + ["a"], gains=True)
-    assert engine.backend.kernels is bins_torch
     for context in ("a", "b"):
         np.testing.assert_array_equal(compiled.data.map_of(context), other.data.map_of(context))
-    for name in ("new_hidden", "new_attention"):
-        np.testing.assert_array_equal(compiled.data.table[name], other.data.table[name])
+    np.testing.assert_array_equal(compiled.data.table.new["cover"], other.data.table.new["cover"])
     np.testing.assert_array_equal(
         compiled.filter(POOL, 0.001).gains, other.filter(POOL, 0.001).gains
     )
     np.testing.assert_array_equal(compiled.gain(POOL), other.gain(POOL))
-    plain = Coverage._of(CoverageData(engine.identity()), engine).update(POOL)
+    plain = Coverage._of(CoverageData(other.engine.identity()), other.engine).update(POOL)
     np.testing.assert_array_equal(total(plain), total(compiled))
-
-
-def _torch_engine() -> Any:
-    """Return an engine whose backend believes that it is not on a CPU."""
-    import torch
-
-    from mncover.engine.engine import Engine
-    from mncover.engine.kernels.backend import Backend
-
-    model, tokenizer = tiny.make("bert")
-
-    class NotCpu(Backend):
-        def __init__(self, *args: Any) -> None:
-            super().__init__(*args)
-            self.on_cpu = False
-            from mncover.engine.kernels import plain_torch as bins_torch
-
-            self.kernels = bins_torch
-            table = maps.site_table(self.layout, self.bins)
-            self.table = bins_torch.SiteTable(table, self.device)
-
-    cov = Coverage(model, tokenizer, max_length=10)
-    engine: Any = cov._engine
-    assert isinstance(engine, Engine)
-    engine.backend = NotCpu(engine.layout, 10, torch.device("cpu"))
-    cov.calibrate(TRAIN, cache=False)
-    return engine

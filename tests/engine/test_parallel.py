@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from mncover import Coverage
 from mncover.engine.batches import MAX_TOKENS, batches_by_length
-from mncover.engine.parallel import LANE_TOKENS, batch_tokens, lanes, side_by_side
+from mncover.engine.parallel import WORKER_TOKENS, batch_tokens, parallel, workers_on
 from mncover.engine.subject import Subject
 from mncover.engine.taps import find_taps
 from mncover.errors import ActivationError
@@ -42,13 +42,13 @@ def test_what_comes_back_is_in_the_order_of_what_went_in(items: list[int], n: in
         time.sleep(abs(item) % 3 * 1e-4)
         return 2 * item
 
-    with side_by_side(n) as run_all:
+    with parallel(n) as run_all:
         assert list(run_all(work, items)) == [2 * item for item in items]
 
 
 def test_calls_really_overlap() -> None:
     meeting = threading.Barrier(3, timeout=30)  # breaks if fewer than three calls are under way
-    with side_by_side(3) as run_all:
+    with parallel(3) as run_all:
         assert sorted(run_all(lambda n: meeting.wait(), range(3))) == [0, 1, 2]
 
 
@@ -64,7 +64,7 @@ def test_the_first_error_in_the_order_of_items_is_raised_and_nothing_is_left_run
             raise ValueError(f"item {item}")
         return item
 
-    with pytest.raises(ValueError, match="item 4"), side_by_side(n) as run_all:
+    with pytest.raises(ValueError, match="item 4"), parallel(n) as run_all:
         done += run_all(work, range(1000))
     assert not ours()
     assert torch.get_num_threads() == 4
@@ -74,43 +74,43 @@ def test_torch_uses_one_thread_in_each_call_and_has_all_of_them_back_afterwards(
     def threads(item: int) -> int:
         return torch.get_num_threads()
 
-    with side_by_side(2) as run_all:
+    with parallel(2) as run_all:
         assert set(run_all(threads, range(8))) == {1}
     assert torch.get_num_threads() == 4
-    with side_by_side(1) as run_all:
+    with parallel(1) as run_all:
         assert set(run_all(threads, range(8))) == {4}
     assert torch.get_num_threads() == 4
 
 
 def test_one_batch_at_a_time_where_threads_would_not_help() -> None:
-    assert lanes(CPU) == 4
-    assert lanes(torch.device("cuda")) == 1
+    assert workers_on(CPU) == 4
+    assert workers_on(torch.device("cuda")) == 1
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert lanes(CPU) == 1
+        assert workers_on(CPU) == 1
     torch.set_num_threads(1)
-    assert lanes(CPU) == 1
+    assert workers_on(CPU) == 1
 
 
 def test_a_model_that_changes_while_it_runs_runs_one_batch_at_a_time() -> None:
     subject = Subject(*tiny.make("llama"))
-    assert subject.lanes == 4
+    assert subject.workers == 4
     config = subject.model.config
     for kind, expected in (("default", 4), ("linear", 4), ("dynamic", 1), ("longrope", 1)):
         config.rope_parameters = {"rope_type": kind, "rope_theta": 10000.0}
-        assert subject.lanes == expected
+        assert subject.workers == expected
     config.rope_parameters = {"rope_type": "default", "rope_theta": 10000.0}
     subject.model.hf_device_map = {"": "cpu"}
-    assert subject.lanes == 4
+    assert subject.workers == 4
     subject.model.hf_device_map = {"model.layers.0": 0, "model.layers.1": "cpu"}
-    assert subject.lanes == 1
+    assert subject.workers == 1
 
 
-def test_batches_that_run_side_by_side_hold_fewer_tokens() -> None:
-    assert (batch_tokens(1), batch_tokens(2)) == (MAX_TOKENS, LANE_TOKENS)
+def test_batches_that_run_parallel_hold_fewer_tokens() -> None:
+    assert (batch_tokens(1), batch_tokens(2)) == (MAX_TOKENS, WORKER_TOKENS)
     lengths = [64] * 100
     sizes = [len(rows) for rows in batches_by_length(lengths, 32, batch_tokens(2))]
     assert sum(sizes) == 100
-    assert max(sizes) == LANE_TOKENS // 64
+    assert max(sizes) == WORKER_TOKENS // 64
     assert [len(rows) for rows in batches_by_length([1000], 32, batch_tokens(2))] == [1]
 
 
@@ -120,7 +120,7 @@ def everything(architecture: str) -> dict[str, Any]:
     train, texts = tiny.texts(40, seed=1), tiny.texts(60, seed=2)
     cov = Coverage(model, tokenizer, bins=20, max_length=16, batch_size=3)
     cov.calibrate(train, cache=False)
-    engine = cov._require_engine()
+    engine = cov.engine
     assert engine.ranges is not None
     gain = cov.gain(texts).tolist()
     kept = cov.filter(texts).kept
@@ -131,13 +131,13 @@ def everything(architecture: str) -> dict[str, Any]:
         "gain": gain,
         "kept": list(kept),
         "maps": [cov.data.map_of(name).tobytes() for name in ("a", "b")],
-        "new": table["new_hidden"].tolist(),
+        "new": table.new["cover"][0].tolist(),
         "predictions": table["prediction"].tolist(),
     }
 
 
 @pytest.mark.parametrize("architecture", ["bert", "roberta", "gpt2", "llama", "mpnet", "deberta"])
-def test_whatever_is_measured_is_the_same_one_by_one_and_side_by_side(architecture: str) -> None:
+def test_whatever_is_measured_is_the_same_one_by_one_and_parallel(architecture: str) -> None:
     together = everything(architecture)
     torch.set_num_threads(1)
     alone = everything(architecture)
@@ -173,7 +173,7 @@ def test_an_interruption_waits_for_batches_under_way_and_takes_all_hooks_away() 
     def interrupt(n: int) -> None:
         raise KeyboardInterrupt
 
-    engine = cov._require_engine()
+    engine = cov.engine
     with pytest.raises(KeyboardInterrupt):
         next(engine.windows([[text] for text in tiny.texts(40)], interrupt))
     assert not ours()
@@ -194,6 +194,6 @@ def test_every_thread_counts_the_sites_of_its_own_batch() -> None:
         forward(inputs, lambda kind, layer, values: seen.append((kind, layer)))
         return sorted(seen)
 
-    with taps.open() as forward, side_by_side(4) as run_all:
+    with taps.open() as forward, parallel(4) as run_all:
         for seen in run_all(sites, range(40)):
             assert seen == sorted(expected)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +15,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 from mncover.engine.masking import ALWAYS, UNSEEN, MaskTable, PairTable
@@ -73,7 +76,7 @@ def test_the_table_of_masks_says_what_the_definition_says(unseen: Any) -> None:
     masks = random_masks(tokenizer, 2, unseen)
     rule, table = slow_masks(masks), MaskTable(masks, torch.device("cpu"))
     ids = torch.arange(V)[None]
-    assert table.words_of(ids)[0].tolist() == [rule.word(a) for a in range(V)]
+    assert table.tokens_of(ids)[0].tolist() == [rule.word(a) for a in range(V)]
     expected = [[rule.pair(a, b) for b in range(V)] for a in range(V)]
     assert table.pairs_of(ids)[0].tolist() == expected
 
@@ -153,8 +156,6 @@ def test_a_bad_file_of_masks_is_refused_in_one_line(what: str, tmp_path: Path) -
     path = tmp_path / "m.safetensors"
     masks_of().save(path)
     tensors = load_file(path)
-    from safetensors import safe_open
-
     with safe_open(path, framework="np") as file:
         metadata = json.loads(file.metadata()["mncover_masks"])
     change, message = BAD[what]
@@ -235,3 +236,8 @@ def test_the_summary_counts_what_training_saw_and_lists_extremes() -> None:
     assert [w for w, _ in summary.top_words] == [masks.words[i] for i in ordered[:3]]
     assert [w for w, _ in summary.low_words] == [masks.words[i] for i in ordered[:-4:-1]]
     assert summary.fidelity == 0.5
+
+
+def test_masks_are_read_without_torch() -> None:
+    code = "import sys, mncover.masks.masks; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -100,13 +100,12 @@ def assert_equals_slow(name: str, unseen: Unseen, bins: int, pairs: bool) -> Non
     assert 0 < len(masked) < len(plain)
     result = cov.update(tests).result()
     assert result.word.covered == count(plain, "hidden")
-    assert result.masked is not None
-    assert result.masked.word.covered == count(masked, "hidden")
-    assert result.masked.attention.covered == count(masked, "attention")
-    for site in result.sites:
-        assert site.masked is not None
-        assert site.masked.covered == count(masked, site.kind, site.layer)
-        for head, heads in enumerate(site.masked_heads):
+    tally = result.criteria["mncover"].tally
+    assert tally.word.covered == count(masked, "hidden")
+    assert tally.attention.covered == count(masked, "attention")
+    for site in result.criteria["mncover"].sites:
+        assert site.count.covered == count(masked, site.kind, site.layer)
+        for head, heads in enumerate(site.heads):
             assert heads.covered == count(masked, site.kind, site.layer, head)
 
 
@@ -125,8 +124,8 @@ def test_what_each_text_adds_equals_the_slow_implementation(name: str) -> None:
     cov = Coverage(model, tokenizer, max_length=10, masks=masks).calibrate(TRAIN, cache=False)
     cov.update(tests, gains=True)
     table = cov.data.table
-    assert table["new_masked_hidden"].tolist() == [row[0] for row in expected]
-    assert table["new_masked_attention"].tolist() == [row[1] for row in expected]
+    assert table.new["mncover"][0].tolist() == [row[0] for row in expected]
+    assert table.new["mncover"][1].tolist() == [row[1] for row in expected]
 
 
 def masked_engine(batch_size: int = 32, seed: int = 6, unseen: Unseen = "keep") -> Any:
@@ -167,7 +166,7 @@ def test_union_of_files_is_the_update_with_all_texts(first: list[str], second: l
     united = fresh().update(first, context="a") | fresh().update(second, context="b")
     whole = fresh().update(first, context="a").update(second, context="b")
     for context in united.data.contexts:
-        for metric in united.data.metrics:
+        for metric in united.data.identity.names:
             np.testing.assert_array_equal(
                 united.data.map_of(context, metric), whole.data.map_of(context, metric)
             )
@@ -213,7 +212,7 @@ def test_with_masks_that_keep_everything_mncover_is_cover() -> None:
     cov = Coverage(model, tokenizer, max_length=10, masks=masks).calibrate(TRAIN, cache=False)
     cov.update(POOL, gains=True)
     np.testing.assert_array_equal(cov.data.total(), cov.data.total("mncover"))
-    np.testing.assert_array_equal(cov.data.table["new_hidden"], cov.data.table["new_masked_hidden"])
+    np.testing.assert_array_equal(cov.data.table.new["cover"][0], cov.data.table.new["mncover"][0])
 
 
 def test_with_masks_that_keep_nothing_only_special_tokens_and_same_words_count() -> None:
@@ -223,26 +222,26 @@ def test_with_masks_that_keep_nothing_only_special_tokens_and_same_words_count()
     cov = Coverage(model, tokenizer, max_length=10, masks=nothing, bins=2)
     cov.calibrate(["film good bad"], cache=False).update(["film good bad"])
     result = cov.result()
-    assert result.masked is not None
+    masked = result.criteria["mncover"].tally
     # [CLS] film good bad [SEP]: two of five positions; of 25 pairs those with an end or equal.
     assert result.word.covered == 3 * 5 * 16
-    assert result.masked.word.covered == 3 * 2 * 16
+    assert masked.word.covered == 3 * 2 * 16
     assert result.attention.covered == 2 * 2 * 25
-    assert result.masked.attention.covered == 2 * 2 * (25 - 6)
+    assert masked.attention.covered == 2 * 2 * (25 - 6)
 
 
 def test_the_torch_kernels_measure_the_same_mncover_as_the_compiled_ones() -> None:
-    from tests.engine.test_laws import _torch_engine
-
     compiled = fresh().update(POOL, gains=True)
-    engine = _torch_engine()
-    engine.masks = ENGINES[32].masks
-    other = Coverage._of(CoverageData(engine.identity()), engine).update(POOL, gains=True)
-    quick = Coverage._of(CoverageData(engine.identity()), engine).update(POOL)
+    masks = ENGINES[32].masks
+    other = Coverage(*tiny.make("bert"), max_length=10, masks=masks, kernels="torch")
+    other.calibrate(TRAIN, cache=False)
+    quick = Coverage._of(CoverageData(other.engine.identity()), other.engine).update(POOL)
+    other.update(POOL, gains=True)
     for cov in (other, quick):
         np.testing.assert_array_equal(compiled.data.total("mncover"), cov.data.total("mncover"))
-    for name in ("new_masked_hidden", "new_masked_attention"):
-        np.testing.assert_array_equal(compiled.data.table[name], other.data.table[name])
+    np.testing.assert_array_equal(
+        compiled.data.table.new["mncover"], other.data.table.new["mncover"]
+    )
     np.testing.assert_array_equal(
         compiled.gain(POOL[:9], metric="mncover"), other.gain(POOL[:9], metric="mncover")
     )
@@ -255,8 +254,7 @@ def test_a_data_file_gives_mncover_back(tmp_path: Path) -> None:
     assert again.result() == cov.result()
     assert again.data.identity.masks == cov.data.identity.masks
     contexts = again.result().contexts
-    assert contexts[0].masked is not None
-    assert contexts[0].masked.adds == contexts[0].mncover
+    assert contexts[0].by["mncover"].adds == contexts[0].mncover
 
 
 def test_a_loaded_file_goes_on_with_its_own_masks_and_no_others(tmp_path: Path) -> None:
@@ -290,8 +288,8 @@ def test_mncover_without_masks_is_refused() -> None:
     model, tokenizer = tiny.make("bert")
     cov = Coverage(model, tokenizer, max_length=10).calibrate(TRAIN, cache=False)
     for work in (cov.gain, cov.filter):
-        with pytest.raises(SettingsError, match="mnCover needs masks"):
+        with pytest.raises(SettingsError, match="'mncover' is not measured, and there"):
             work(POOL[:2], metric="mncover")
-        with pytest.raises(SettingsError, match="cover or mncover"):
+        with pytest.raises(SettingsError, match="'coverage' is not measured; there is cover"):
             work(POOL[:2], metric="coverage")
     assert cov.result().mncover is None

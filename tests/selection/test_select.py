@@ -290,7 +290,7 @@ def written(kind: str, rows: list[dict[str, Any]], path: Path) -> None:
 def test_select_copies_whole_records_in_their_format(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mncover.suites.formats.tables import read_records
+    from mncover.suites.formats import read_records
 
     monkeypatch.chdir(tmp_path)
     made, rows = write_material(tmp_path), rows_of(12)

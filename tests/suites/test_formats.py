@@ -1,141 +1,25 @@
-"""Suites: the model, expectations by hand, our format, and CheckList's pickles without danger."""
+"""Formats of suites: our own, CheckList's pickles without danger, and the registry."""
 
 from __future__ import annotations
 
 import io
-import json
 import os
 import pickle
 import tarfile
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from mncover.cli import main
 from mncover.errors import TextError
-from mncover.suites.expectations import Answers, Expectation, Verdict, case_verdict, judge
-from mncover.suites.formats import load_suite, save_suite
+from mncover.suites.expectations import Expectation
+from mncover.suites.formats import SUITE_FORMATS, is_test_suite, load_suite, save_suite
 from mncover.suites.formats.checklist import RELEASED, read_checklist
-from mncover.suites.formats.own import is_suite, read_suite, write_suite
+from mncover.suites.formats.jsonlines import is_suite, read_suite, write_suite
+from mncover.suites.formats.records import SuiteFormat
 from mncover.suites.model import Case, Suite, Test
 from tests.cli.test_commands import error_of
-
-
-def answers(*rows: tuple[float, ...]) -> Answers:
-    probabilities = np.array(rows)
-    return Answers(probabilities.argmax(1), probabilities)
-
-
-def verdicts(expectation: Expectation, *rows: tuple[float, ...], right: Any = ()) -> list[Verdict]:
-    return judge(expectation, answers(*rows), right)
-
-
-NEG, NEU, POS = (0.8, 0.1, 0.1), (0.1, 0.8, 0.1), (0.1, 0.1, 0.8)
-
-
-def test_label_asks_for_the_case_label_or_any_of_several() -> None:
-    assert verdicts(Expectation("label"), NEG, POS, right=[2]) == [False, True]
-    assert verdicts(Expectation("label"), NEG, NEU, POS, right=[1, 2]) == [False, True, True]
-    assert verdicts(Expectation("label", (0,)), NEG, POS, right=[2]) == [True, False]
-    assert verdicts(Expectation("label"), NEG) == [None]
-
-
-def test_not_asks_for_any_other_class() -> None:
-    assert verdicts(Expectation("not", (0,)), NEG, NEU, POS) == [False, True, True]
-
-
-def test_invariance_allows_another_class_within_the_tolerance() -> None:
-    original, near, far, same = (0.52, 0.48), (0.45, 0.55), (0.40, 0.60), (0.99, 0.01)
-    found = verdicts(Expectation("inv", tolerance=0.1), original, near, far, same)
-    assert found == [None, True, False, True]
-
-
-def test_the_original_is_not_judged_by_what_compares_with_it_and_alone_nothing_is() -> None:
-    assert verdicts(Expectation("inv"), NEG) == [None]
-    assert verdicts(Expectation("label", (0,), first=False), NEG, NEG) == [None, True]
-    assert verdicts(Expectation("label", (1,), first=True), NEG, NEU) == [False, True]
-
-
-def test_monotonic_forbids_moves_against_the_direction() -> None:
-    up = Expectation("monotonic", direction="up")
-    down = Expectation("monotonic", direction="down")
-    original, higher, slightly_lower, lower = (0.6, 0.4), (0.9, 0.1), (0.51, 0.49), (0.45, 0.55)
-    rows = (original, higher, slightly_lower, lower)
-    assert verdicts(up, *rows) == [None, True, True, False]
-    assert verdicts(down, *rows) == [None, False, True, True]
-
-
-def test_monotonic_does_not_apply_where_there_is_no_room() -> None:
-    down = Expectation("monotonic", direction="down")
-    assert verdicts(down, (0.95, 0.05), (0.99, 0.01)) == [None, None]
-    up = Expectation("monotonic", direction="up", tolerance=0.6)
-    assert verdicts(up, (0.6, 0.4), (0.1, 0.9)) == [None, None]
-
-
-def test_goes_compares_positive_less_negative() -> None:
-    up = Expectation("goes", (0, 2), direction="up")
-    down = Expectation("goes", (0, 2), direction="down")
-    original, better, worse = (0.4, 0.3, 0.3), (0.2, 0.4, 0.4), (0.5, 0.25, 0.25)
-    assert verdicts(up, original, better, worse) == [None, True, False]
-    assert verdicts(down, original, better, worse) == [None, False, True]
-
-
-def test_conditions_are_asked_of_the_original() -> None:
-    only = Expectation("label", (0,), only_if=(1,), first=False)
-    assert verdicts(only, NEU, NEG, NEU) == [None, True, False]
-    assert verdicts(only, POS, NEG, NEU) == [None, None, None]
-    unless = Expectation("monotonic", direction="up", only_if_not=(1,))
-    assert verdicts(unless, NEU, NEG) == [None, None]
-
-
-@pytest.mark.parametrize(
-    ("rows", "expected"),
-    [
-        ((NEU, NEU, NEU), True),
-        ((NEU, NEU, NEG), False),
-        ((NEU, NEG, NEG), True),
-        ((NEG, NEU, NEU), False),
-        ((NEG, NEG, NEU), None),
-        ((NEU, NEU), None),
-    ],
-)
-def test_implication_follows_its_description(rows: Any, expected: Verdict) -> None:
-    assert case_verdict(verdicts(Expectation("implication", (1,)), *rows)) == expected
-
-
-def test_a_case_passes_if_all_that_is_judged_passes() -> None:
-    assert case_verdict([None, True, True]) is True
-    assert case_verdict([None, True, False]) is False
-    assert case_verdict([None, None]) is None
-    assert case_verdict([]) is None
-
-
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        ({"expect": "works"}, "unknown expectation 'works'"),
-        ({"expect": "inv", "tol": 1}, "no 'tol'; known are"),
-        ({"expect": "inv", "tolerance": -1}, "`tolerance` must be"),
-        ({"expect": "not"}, "needs 1 `labels`"),
-        ({"expect": "goes", "labels": [0, 2]}, "needs a `direction`"),
-        ({"expect": "label", "labels": 3}, "list of classes"),
-        ({"expect": "inv", "direction": "left"}, "up or down"),
-        ({"tolerance": 1}, "an object with 'expect'"),
-        (7, "an object with 'expect'"),
-    ],
-)
-def test_a_wrong_expectation_is_refused(value: Any, message: str) -> None:
-    with pytest.raises(TextError, match=message):
-        Expectation.from_json(value)
-
-
-@pytest.mark.parametrize("expectation", [*RELEASED.values(), Expectation("inv", tolerance=0.2)])
-def test_expectations_are_data_that_comes_back(expectation: Expectation) -> None:
-    assert Expectation.from_json(json.loads(json.dumps(expectation.to_json()))) == expectation
-    assert Expectation.from_json("label") == Expectation("label")
-
 
 SUITE = Suite(
     (
@@ -190,10 +74,12 @@ def test_a_suite_written_by_hand_needs_little(tmp_path: Path) -> None:
         ('{"test": "t"}\n[1]', "line 2: expected an object"),
         ('{"test": "t"}\n{', "line 2: not JSON"),
         ('{"test": "t", "type": "ABC"}', "line 1: 'type' must be one of MFT, INV, DIR"),
-        ('{"test": ""}', "line 1: 'test', 'capability'"),
+        ('{"test": ""}', "line 1: 'test' must not be empty"),
+        ('{"test": 5}', "line 1: 'test', 'capability' and 'description' must be text"),
+        ('{"test": "t", "description": 5}', "line 1: 'test', 'capability'"),
         ('{"test": "t", "expectation": "x"}', "line 1: unknown expectation"),
         ('{"test": "t"}', "the test 't' has no cases"),
-        ('{"suite": 1}', "holds no test"),
+        ('{"suite": 1}', "has no tests"),
         ('{"suite": 9}', "line 1: this version reads"),
         ('{"suite": 1, "labels": [1]}', "line 1: 'labels' must be"),
         ('{"test": "t"}\n{"case": "a"}\n{"test": "t"}\n{"case": "a"}', "two tests are called 't'"),
@@ -205,6 +91,25 @@ def test_a_bad_suite_is_refused_with_its_line(content: str, message: str, tmp_pa
     with pytest.raises(TextError, match=message) as caught:
         read_suite(path)
     assert str(path) in str(caught.value)
+
+
+def test_a_suite_format_in_the_registry_is_read_recognised_and_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read_toy(path: Path) -> Suite:
+        cases = tuple(Case((line,), 1) for line in path.read_text().splitlines())
+        return Suite((Test(path.stem, "MFT", Expectation("label"), cases),))
+
+    path = tmp_path / "words.toy"
+    path.write_text("good\nbetter\n")
+    assert not is_test_suite(path)
+    monkeypatch.setitem(SUITE_FORMATS, ".toy", SuiteFormat(read_toy))
+    assert is_test_suite(path)
+    assert list(load_suite(path).each_text()) == ["good", "better"]
+    with pytest.raises(TextError, match=r"\.tgz, \.toy\.$"):
+        load_suite(tmp_path / "words.csv")
+    with pytest.raises(TextError, match=r"ends with \.jsonl or \.jsonl\.gz\.$"):
+        save_suite(SUITE, path)  # it cannot be written
 
 
 # CheckList.
@@ -326,10 +231,10 @@ PICKLES = {
         "names checklist.editor.Editor",
     ),
     "a dotted name": (as_suite(b"cchecklist.test_types\nMFT.__init__\n"), "names checklist"),
-    "an object elsewhere": (b"\x80\x02X\x01\x00\x00\x00aQ.", "lies elsewhere"),
+    "an object elsewhere": (b"\x80\x02X\x01\x00\x00\x00aQ.", "stored elsewhere"),
     "something else": (pickle.dumps({"tests": 1}), "holds no CheckList suite"),
     "a suite without tests": (as_suite(b"K\x01"), "has no tests"),
-    "a test of no type": (as_suite(b"}X\x01\x00\x00\x00aK\x01s"), "of no known type"),
+    "a test of no type": (as_suite(b"}X\x01\x00\x00\x00aK\x01s"), "has an unknown type"),
     "nothing": (b"", "damaged"),
     "no pickle": (b"hello", "damaged"),
 }

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -12,14 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mncover.cli import main
-from mncover.errors import SettingsError, TextError
+from mncover.data.store import CoverageData
+from mncover.errors import DataFileError, SettingsError, TextError
 from mncover.suites.exchange import export_texts, read_predictions
 from mncover.suites.expectations import Expectation
 from mncover.suites.formats import load_suite, save_suite
-from mncover.suites.judging import in_suite_classes, judge_suite, neutral_band
-from mncover.suites.model import Case, Suite, Test
+from mncover.suites.judging import in_suite_classes, judge_suite, neutral_band, outline_of
+from mncover.suites.model import Case, Outline, Suite, Test
 from tests.cli.test_commands import error_of
-from tests.suites.test_formats import answers
+from tests.suites.test_expectations import answers
 
 THREE = ("negative", "neutral", "positive")
 
@@ -80,7 +82,7 @@ def test_rates_count_failing_of_judged_cases_by_hand() -> None:
     assert [o.verdicts.tolist() for o in found] == [[0, 1], [0, -1], [-1]]
     assert [o.failure_rate for o in found] == [0.5, 1.0, None]
     assert [(o.judged, o.failing) for o in found] == [(2, 1), (1, 1), (0, 0)]
-    with pytest.raises(TextError, match="1 answers to the suite's 6 texts"):
+    with pytest.raises(TextError, match="got 1 answers, but the suite has 6 texts"):
         judge_suite(suite, answers((1, 0)))
 
 
@@ -91,6 +93,46 @@ def test_a_class_that_the_suite_does_not_have_is_refused() -> None:
         )
         with pytest.raises(TextError, match="the test 't': there is no class"):
             judge_suite(suite, answers((1, 0)))
+
+
+OUTLINED = Suite(
+    (Test("t", "INV", Expectation("inv"), (Case(("a", "b")), Case(("c",), (0, "no"))), "Logic"),),
+    ("no", "yes"),
+)
+
+
+def with_outline(outline: Any) -> CoverageData:
+    return cast(CoverageData, SimpleNamespace(outlines={"run": outline}))
+
+
+def test_the_outline_of_a_run_comes_back_from_plain_json() -> None:
+    outline = Outline.of(OUTLINED, "names")
+    data = with_outline(json.loads(json.dumps(outline.to_json())))
+    assert outline_of(data, "run") == outline
+    assert outline_of(data, "a run of texts") is None
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"tests": None}, "not iterable"),
+        ({"labels": 3}, "not iterable"),
+        ({"classes": "magic"}, "correspond by auto"),
+        ({"tests": [{"test": "t", "expectation": "inv"}]}, "no 'sizes'"),
+        ({"tests": [{"test": 3}]}, "must be text"),
+        ({"tests": [{"test": "t", "type": "ABC"}]}, "'type' must be one of"),
+        ({"tests": [{"test": "t", "sizes": [1], "right": []}]}, r"zip\(\) argument"),
+        ({"tests": [{"test": "t", "sizes": [float("inf")], "right": [1]}]}, "infinity"),
+        ({"tests": ["t"]}, "no attribute"),
+    ],
+)
+def test_a_damaged_outline_is_refused_with_one_line(change: dict[str, Any], message: str) -> None:
+    data = with_outline(Outline.of(OUTLINED).to_json() | change)
+    with pytest.raises(DataFileError, match=message) as caught:
+        outline_of(data, "run")
+    assert str(caught.value).startswith("the suite of run run is damaged (")
+    assert str(caught.value).endswith("run it again.")
+    assert "\n" not in str(caught.value)
 
 
 def plain_rate(test: Test, probabilities: list[list[float]]) -> tuple[int, int]:
@@ -206,13 +248,17 @@ def test_predictions_come_back_in_checklists_formats(
 @pytest.mark.parametrize(
     ("kind", "content", "message"),
     [
-        ("softmax", "0.5 0.5\n", "1 lines for the suite's 2 texts"),
+        ("softmax", "0.5 0.5\n", "1 lines, but the suite has 2 texts"),
         ("softmax", "0.5 0.5\nx\n", "line 2: not softmax"),
         ("pred_only", "1\n0.5\n", "line 2: not pred_only"),
         ("pred_only", "1\n-1\n", "negative classes"),
+        ("pred_only", "1\ninf\n", "line 2: not pred_only"),
+        ("pred_only", "1\n1 0.5\n", "line 2: not pred_only"),
+        ("pred_and_conf", "1 0.5\n1\n", "line 2: not pred_and_conf"),
+        ("binary_softmax", "0.5\n0.5 0.5\n", "line 2: not binary_softmax"),
         ("pred_and_softmax", "1 0.5 0.5\n2 0.5 0.5\n", "line 2: not pred_and_softmax"),
-        ("softmax", "0.5 0.5\nnan 0.5\n", "no numbers"),
-        ("csv", "", "predictions come as pred_only"),
+        ("softmax", "0.5 0.5\nnan 0.5\n", "not finite"),
+        ("csv", "", "format of predictions is one of pred_only"),
     ],
 )
 def test_bad_predictions_are_refused(kind: str, content: str, message: str, tmp_path: Path) -> None:

@@ -1,14 +1,16 @@
-"""Reading texts: every kind of file, every kind of mistake."""
+"""Text files: every format, every kind of mistake, and the registry."""
 
 from __future__ import annotations
 
 import gzip
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from mncover.errors import MissingExtraError, TextError
-from mncover.suites.formats.tables import Fields, read_texts
+from mncover.errors import MissingExtraError, SettingsError, TextError
+from mncover.suites.formats import TEXT_FORMATS, copy_records, read_texts
+from mncover.suites.formats.records import Fields, Record, TextFormat, raw_lines
 
 
 def write(folder: Path, name: str, content: str | bytes) -> Path:
@@ -114,7 +116,8 @@ MISTAKES: list[tuple[str, str | bytes, str]] = [
     ("s.csv", "text\n", r"holds no text"),
     ("s.jsonl.gz", b"", r"holds no text"),
     ("s.parquet", "no parquet", r"not a readable Parquet file"),
-    ("s.docx", "a", r"unknown kind of file '.docx'"),
+    ("s.docx", "a", r"unknown kind of file '.docx'; known are \.jsonl\[\.gz\], .*, \.parquet,"),
+    ("s.parquet.gz", "a", r"unknown kind of file '.parquet.gz'"),
     ("noending", "a", r"unknown kind of file ''"),
 ]
 
@@ -134,7 +137,7 @@ def test_missing_fields_files_and_broken_gzip_are_named(tmp_path: Path) -> None:
     path = write(tmp_path, "s.jsonl", '{"text": "a"}')
     with pytest.raises(TextError, match="no field 'review'; it has 'text'"):
         read_texts(path, Fields(text="review"))
-    with pytest.raises(TextError, match="name the first"):
+    with pytest.raises(SettingsError, match="name the first"):
         read_texts(path, Fields(pair="text"))
     with pytest.raises(TextError, match="no such file"):
         read_texts(tmp_path / "none.jsonl")
@@ -147,14 +150,45 @@ def test_missing_fields_files_and_broken_gzip_are_named(tmp_path: Path) -> None:
         read_texts(tmp_path / "cut.txt.gz")
 
 
-def test_the_fingerprint_depends_on_texts_labels_contexts_and_order(tmp_path: Path) -> None:
-    prints = {
-        read_texts(write(tmp_path, "s.jsonl", content)).fingerprint
-        for content in (
-            '{"text": "a", "label": 1, "context": "x"}\n{"text": "b", "label": 0, "context": "x"}',
-            '{"text": "b", "label": 0, "context": "x"}\n{"text": "a", "label": 1, "context": "x"}',
-            '{"text": "a", "label": 0, "context": "x"}\n{"text": "b", "label": 0, "context": "x"}',
-            '{"text": "a", "label": 1, "context": "y"}\n{"text": "b", "label": 0, "context": "x"}',
-        )
-    }
-    assert len(prints) == 4
+def read_toy(path: Path) -> Iterator[Record]:
+    for number, line in raw_lines(path):
+        label, text = line.split("|")
+        yield number, {"text": text, "label": label}
+
+
+def copy_toy(path: Path, places: Sequence[int]) -> bytes:
+    lines = [line for _, line in raw_lines(path)]
+    return "".join(f"{lines[place]}\n" for place in places).encode()
+
+
+def test_a_text_format_in_the_registry_is_read_copied_and_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path, "s.toy.gz", "1|a\n0|b\n1|c\n")
+    with pytest.raises(TextError, match=r"unknown kind of file '.toy.gz'"):
+        read_texts(path)
+    monkeypatch.setitem(TEXT_FORMATS, ".toy", TextFormat(read_toy, copy_toy))
+    found = read_texts(path)
+    assert (found.texts, found.labels, found.lines) == (["a", "b", "c"], ["1", "0", "1"], [1, 2, 3])
+    copy_records(path, [(2, "c"), (0, "a")], 3, tmp_path / "few.toy")
+    assert (tmp_path / "few.toy").read_text() == "1|c\n1|a\n"
+    with pytest.raises(TextError, match=r"known are \.jsonl\[\.gz\], .*, \.toy\[\.gz\]\.$"):
+        read_texts(tmp_path / "s.docx")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "copied"),
+    [
+        ("s.jsonl", '{"text":  "a"}\n\n{"text": "b"}\n', '{"text": "b"}\n{"text":  "a"}\n'),
+        ("s.csv", 'id,text\n1,"a"\n\n2,b\n', "id,text\n2,b\n1,a\n"),
+        ("s.tsv", "id\ttext\n1\ta\n2\tb", "id\ttext\n2\tb\n1\ta\n"),
+        ("s.txt.gz", "a\n \nb", "b\na\n"),
+    ],
+)
+def test_records_are_copied_whole_and_in_the_order_asked_for(
+    name: str, content: str, copied: str, tmp_path: Path
+) -> None:
+    source, output = write(tmp_path, name, content), tmp_path / f"few.{name}"
+    copy_records(source, [(1, "b"), (0, "a")], 2, output)
+    raw = output.read_bytes()
+    assert (gzip.decompress(raw) if name.endswith(".gz") else raw).decode() == copied

@@ -18,18 +18,16 @@ from mncover.augment.outcome import (
     write_report,
     yield_of,
 )
-from mncover.augment.records import Augmented, AugmentSettings, SearchState
+from mncover.augment.records import UNGUIDED, Augmented, AugmentSettings, SearchState
 from mncover.augment.search import Search, search
 from mncover.augment.transforms import PAPER, Resources, Transform, transform
-from mncover.criteria import check_metric
 from mncover.data.resume import Unfinished, load_json, partial_path, save_json
 from mncover.engine.engine import Engine
 from mncover.engine.loading import fingerprint_model, fingerprint_tokenizer, load_subject
 from mncover.engine.measure import class_probabilities
 from mncover.errors import MnCoverError, SettingsError, TextError
-from mncover.report.progress import bar
-from mncover.suites.formats.own import write_suite
-from mncover.suites.formats.tables import Fields, chosen_fields, read_texts
+from mncover.suites.formats import chosen_fields, read_texts, save_suite
+from mncover.suites.formats.records import Fields
 from mncover.types import Text, fingerprint_texts
 
 Target = Literal["train", "tests"]
@@ -71,9 +69,9 @@ class Grower:
         With `partial`, the state is saved to that file regularly and at the end, and an
         interrupted call resumes from it. The caller removes it once the outcome is written.
         """
-        if settings.metric is not None:
-            check_metric(settings.metric, self.engine.masks is not None)
-        judge = Judge(self.engine, self.embedder, seeds, settings.similarity, settings.metric)
+        if settings.criterion is not None:
+            self.engine.check(settings.criterion)
+        judge = Judge(self.engine, self.embedder, seeds, settings.similarity, settings.criterion)
         run = Search(seeds, self.transforms, judge, settings)
         if partial is None:
             return self._run(run, lambda now: None, model_calls)
@@ -97,7 +95,7 @@ class Grower:
         return found
 
     def _run(self, run: Search, save: Callable[[bool], None], model_calls: int | None) -> Augmented:
-        with bar("Changing seeds", len(run.seeds), self.engine.progress) as advance:
+        with self.engine.bar("Changing seeds", len(run.seeds)) as advance:
             return search(run, advance, save, model_calls)
 
     def _say(self, line: str) -> None:
@@ -131,11 +129,11 @@ class Grower:
             texts = [accepted.text for accepted in one.accepted]
             return yield_of(name, one, self._classes(texts), answers)
 
-        if settings.metric is None:
+        if settings.criterion is None:
             return [counted("unguided", found)]
         # The seeds are repeated until as many texts were run.
         again = 1 + 2 * found.model_calls // len(seeds)
-        free = replace(settings, guide="none", seed=settings.seed + 1)
+        free = replace(settings, guide=UNGUIDED, seed=settings.seed + 1)
         other = self.grow([*seeds] * again, free, model_calls=found.model_calls)
         return [counted(f"guided by {settings.guide}", found), counted("unguided", other)]
 
@@ -208,7 +206,7 @@ def grow_file(
         raise TextError("no text was accepted, so nothing is written: try a lower --similarity.")
     yields: list[Yield] = []
     if target == "tests":
-        write_suite(suite_of(found.accepted, texts.texts), output)
+        save_suite(suite_of(found.accepted, texts.texts), output)
         yields = grower.yields(texts.texts, how, found)
     else:
         names = chosen_fields(seeds, fields)

@@ -17,14 +17,14 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from mncover.augment.packing import MeanReader, Packing, find_packing
-from mncover.criteria import Metric
-from mncover.data.results import gain_share, weigh
+from mncover.data.results import weigh
 from mncover.engine.batches import Encoding, distinct
 from mncover.engine.engine import Engine
-from mncover.engine.kernels.backend import Array
-from mncover.engine.parallel import side_by_side
+from mncover.engine.kernels.base import Array, code_type
+from mncover.engine.measure import measure
+from mncover.engine.parallel import parallel
 from mncover.engine.subject import PROBE_TEXT, Subject
-from mncover.engine.windows import Window, windows
+from mncover.engine.windows import Window
 from mncover.types import Text
 
 Found = TypeVar("Found")
@@ -42,9 +42,9 @@ def run_padded(
     run: Callable[[list[int]], Found],
 ) -> Iterator[tuple[list[int], Found]]:
     """Run texts in padded batches; yield the indices of each batch with what `run` returns."""
-    n = subject.lanes
+    n = subject.workers
     batches = batches_with_padding([one.length for one in encodings], batch_size, n)
-    with subject.evaluating(), side_by_side(min(n, len(batches))) as run_all:
+    with subject.evaluating(), parallel(min(n, len(batches))) as run_all:
         yield from zip(batches, run_all(run, batches), strict=True)
 
 
@@ -142,13 +142,9 @@ def embedded(
     probabilities.
     """
     means = MeanReader(engine.taps)
-    for window in windows(
-        *(engine.taps, engine.backend, engine.bounds, [[text] for text in texts]),
-        *(engine.batch_size, lambda n: None, engine.keep),
-        with_means=True,
-        packing=packing,
-    ):
-        means.means = window.means
+    cases = [[text] for text in texts]
+    run = measure if packing is None else packing.measure
+    for window in engine.windows(cases, lambda n: None, run=run, wrap=means.wrap):
         yield window, means.of(window.which)
 
 
@@ -181,28 +177,29 @@ class Judge:
         embedder: Embedder,
         seeds: Sequence[Text],
         similarity: float,
-        metric: Metric | None,
+        criterion: str | None,
     ) -> None:
         self.engine = engine
         self.similarity = similarity
-        self.metric = metric
+        self.criterion = criterion
         self.texts_run = 0
-        self.bits: Array = None if metric is None else engine.backend.new_map()
+        self.bits: Array = None if criterion is None else engine.new_bits(criterion)
         self._embedder = embedder
         self._at_once = False  # whether one pass gives both embeddings and bins
         self._packing: Packing | None = None
         self._seeds = np.empty((0, 0), dtype=np.float32)
         encodings = engine.subject.encode(seeds, engine.settings.max_length)
         longest = max((encoding.length for encoding in encodings), default=1)
-        touched = engine.layout.touched(longest) * engine.backend.code_type.itemsize
+        cells = engine.group(criterion or engine.main).cells
+        touched = engine.layout.touched(longest) * code_type(cells).itemsize
         self.capacity = max(1, min(MOST_TEXTS, MOST_BYTES // max(touched, 1)))
 
     def start(self, seeds: Sequence[Text]) -> None:
         """Embed the seeds, and add everything they hit to the map."""
-        if self.metric is not None and self._embedder.encoder is self.engine.subject:
+        if self.criterion is not None and self._embedder.encoder is self.engine.subject:
             self._packing = find_packing(self.engine.taps, self.engine.settings.max_length)
             self._at_once = self._embeds_alike()
-        if self.metric is None or not self._at_once or not seeds:
+        if self.criterion is None or not self._at_once or not seeds:
             self._seeds = self._embedder.embed(seeds)
             self.cover(seeds)
             return
@@ -210,7 +207,7 @@ class Judge:
         for window, found in embedded(self.engine, self._packing, seeds):
             means += found
             for row in range(len(window.texts)):
-                self.engine.add(window, row, self.bits, metric=self.metric)
+                self.engine.add(window, row, self.bits, self.criterion)
         self._seeds = np.stack(means)
 
     def _embeds_alike(self) -> bool:
@@ -223,20 +220,22 @@ class Judge:
 
     def cover(self, texts: Sequence[Text]) -> None:
         """Add everything that texts hit to the map."""
-        if self.metric is None:
+        if self.criterion is None:
             return
-        hits = self.engine.new_hits()
-        for _ in self.engine.hit(texts, hits):
+        maps = self.engine.new_maps()
+        for _ in self.engine.hit(texts, maps):
             pass
-        self.bits |= hits.of(self.metric)
+        self.bits |= maps[self.criterion]
 
     @property
     def coverage(self) -> float | None:
         """The guiding coverage so far, as a share of all bins."""
-        if self.metric is None:
+        if self.criterion is None:
             return None
-        bits = self.engine.backend.map_to_numpy(self.bits)
-        return weigh(self.engine.identity(), bits)[0].cover
+        identity = self.engine.identity()
+        measured = identity.criterion(self.criterion)
+        bits = self.engine.kernels.bits_to_numpy(self.bits, measured.cells)
+        return weigh(identity, bits, measured)[0].share
 
     def compare(self, seeds: Sequence[int], texts: Sequence[Text]) -> list[Judged]:
         """Judge how similar texts are to the seeds they were made from."""
@@ -264,7 +263,7 @@ class Judge:
 
     def measure(self, judged: Sequence[Judged]) -> None:
         """Measure the texts that were not measured yet, and find what each would add now."""
-        if self.metric is None:
+        if self.criterion is None:
             return
         new = [one for one in judged if not one.measured]
         self.texts_run += len(new)
@@ -279,11 +278,14 @@ class Judge:
     def _take_codes(self, one: Judged, window: Window, row: int) -> None:
         one.measured = True
         one.length = window.length(row)
-        if one.length and self.metric is not None:
-            one.codes = window.codes(row, self.metric)
+        if one.length and self.criterion is not None:
+            one.codes = self.engine.codes(window, row, self.criterion)
 
     def gain(self, one: Judged, take: bool = False) -> float:
         """Return what a measured text adds now; with `take`, add it."""
-        new = self.engine.walk(one.codes, one.length, self.bits, take) if one.length else (0, 0)
-        one.gain = float(gain_share(self.engine.layout, self.engine.settings, *new))
+        assert self.criterion is not None
+        new = (0, 0)
+        if one.length:
+            new = self.engine.walk(one.codes, one.length, self.bits, self.criterion, take)
+        one.gain = float(self.engine.gain(self.criterion, *new))
         return one.gain

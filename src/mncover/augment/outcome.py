@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -14,14 +12,15 @@ from rich.console import Console
 from rich.table import Table
 
 from mncover.augment.records import Accepted, Augmented, AugmentSettings, Earning
-from mncover.criteria import NAMES, Metric
+from mncover.criteria import CRITERIA
 from mncover.data.display import display_percent
-from mncover.data.files import replacing
+from mncover.report.tables import plain_table, write_json
 from mncover.selection.chance import wilson
 from mncover.suites.expectations import Expectation
-from mncover.suites.formats.own import json_line
-from mncover.suites.formats.tables import Fields, TextFile
+from mncover.suites.formats.jsonlines import write_json_lines
+from mncover.suites.formats.records import Fields
 from mncover.suites.model import Case, Suite, Test
+from mncover.suites.rows import Rows
 from mncover.types import Text
 
 # How many combinations of transformations the report shows.
@@ -31,19 +30,16 @@ COMBINATIONS = 10
 def write_accepted(
     path: Path,
     accepted: Sequence[Accepted],
-    seeds: TextFile,
+    seeds: Rows,
     names: Fields,
     include_seeds: bool = False,
 ) -> None:
     """Write a JSON line per accepted text, in its seed's fields; a .gz file is compressed."""
-    content = b"".join(map(json_line, _rows(accepted, seeds, names, include_seeds)))
-    with replacing(path) as temporary:
-        zipped = path.name.endswith(".gz")
-        temporary.write_bytes(gzip.compress(content, mtime=0) if zipped else content)
+    write_json_lines(_rows(accepted, seeds, names, include_seeds), path)
 
 
 def _rows(
-    accepted: Sequence[Accepted], seeds: TextFile, names: Fields, include_seeds: bool
+    accepted: Sequence[Accepted], seeds: Rows, names: Fields, include_seeds: bool
 ) -> Iterator[dict[str, Any]]:
     if include_seeds:
         for text, label in zip(seeds.texts, seeds.labels, strict=True):
@@ -151,8 +147,7 @@ def write_report(
         "combinations": [asdict(earning) for earning in found.by_combination()],
         "failures": [asdict(one) for one in yields],
     }
-    with replacing(path) as temporary:
-        temporary.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    write_json(path, content)
     return path
 
 
@@ -161,7 +156,7 @@ def print_report(
 ) -> None:
     """Print how the search and its transformations did and, given `yields`, what failed."""
     console.print()
-    for line in summary(found, settings.metric):
+    for line in summary(found, settings.criterion):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     tables = [transform_table(found, settings.transforms), combination_table(found)]
     for table in [*tables, yield_table(yields)] if yields else tables:
@@ -171,7 +166,7 @@ def print_report(
         console.print(conclusion(yields), highlight=False, soft_wrap=True)
 
 
-def summary(found: Augmented, metric: Metric | None) -> list[str]:
+def summary(found: Augmented, criterion: str | None) -> list[str]:
     """Return a few lines on how the search went."""
     tally, n = found.tally, len(found.accepted)
     share = display_percent(n / max(found.seeds, 1))
@@ -182,9 +177,9 @@ def summary(found: Augmented, metric: Metric | None) -> list[str]:
         f"{tally.made - tally.similar:,} a text too far from its seed"
         f"{'' if found.before is None else too_little}.",
     ]
-    if metric is not None and found.before is not None and found.after is not None:
+    if criterion is not None and found.before is not None and found.after is not None:
         lines.append(
-            f"{NAMES[metric]} {display_percent(found.before)} % with the seeds, "
+            f"{CRITERIA[criterion].title} {display_percent(found.before)} % with the seeds, "
             f"{display_percent(found.after)} % with the new texts."
         )
     return lines
@@ -192,7 +187,7 @@ def summary(found: Augmented, metric: Metric | None) -> list[str]:
 
 def transform_table(found: Augmented, names: Sequence[str]) -> Table:
     """Return how each transformation did."""
-    table = _table("Transformation", ("Drawn", "Changed", "Accepted", "%", "Mean gain"))
+    table = plain_table("Transformation", "Drawn", "Changed", "Accepted", "%", "Mean gain")
     for one in found.by_transform(names):
         share = display_percent(one.accepted / one.changed) if one.changed else "-"
         counts = (f"{n:,}" for n in (one.drawn, one.changed, one.accepted))
@@ -202,7 +197,7 @@ def transform_table(found: Augmented, names: Sequence[str]) -> Table:
 
 def combination_table(found: Augmented) -> Table:
     """Return the combinations of transformations that made most of the accepted texts."""
-    table = _table("Together", ("Accepted", "Mean gain"))
+    table = plain_table("Together", "Accepted", "Mean gain")
     for one in found.by_combination()[:COMBINATIONS]:
         table.add_row(" → ".join(one.transforms), f"{one.accepted:,}", _gain(one))
     return table
@@ -210,19 +205,11 @@ def combination_table(found: Augmented) -> Table:
 
 def yield_table(yields: Sequence[Yield]) -> Table:
     """Return the failures that searches found, with their cost."""
-    table = _table("Search", ("Texts", "Calls", "Failures", "Per 1000 calls", "Seeds"))
+    table = plain_table("Search", "Texts", "Calls", "Failures", "Per 1000 calls", "Seeds")
     for one in yields:
         counts = (f"{n:,}" for n in (one.texts, one.model_calls, one.failures))
         rate = f"{one.per_thousand:.1f} ({one.low:.1f} to {one.high:.1f})"
         table.add_row(one.name, *counts, rate, f"{one.seeds:,}")
-    return table
-
-
-def _table(first: str, columns: Sequence[str]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column(first, no_wrap=True)
-    for name in columns:
-        table.add_column(name, justify="right", no_wrap=True)
     return table
 
 

@@ -28,7 +28,8 @@ from torch.nn.functional import normalize
 from transformers import AttentionInterface
 
 from mncover.engine.batches import Encoding
-from mncover.engine.parallel import batch_tokens, side_by_side
+from mncover.engine.measure import errors_named, measure
+from mncover.engine.parallel import batch_tokens, parallel
 from mncover.engine.subject import MIN_TOKENS, PROBE_TEXT, Subject
 from mncover.engine.taps import Forward, Key, Read, Taps
 from mncover.types import Text
@@ -90,10 +91,7 @@ class Packing:
 
         Packed texts have no class probabilities: theirs are NaN.
         """
-        from mncover.engine.measure import _activation_error, measure
-        from mncover.engine.readers import NotFiniteError
-
-        subject, n = taps.subject, taps.subject.lanes
+        subject, n = taps.subject, taps.subject.workers
         lengths = [one.length if one.length <= self.reach else 0 for one in encodings]
 
         def run(rows: list[int]) -> list[int]:
@@ -103,12 +101,9 @@ class Packing:
             self.run(forward, members, list(map(reader.begin, groups, ids)))
             return rows
 
-        try:
-            with taps.open(PACKED) as forward, side_by_side(n) as run_all:
-                for rows in run_all(run, packs(lengths, batch_size, batch_tokens(n), n)):
-                    advance(len(rows))
-        except NotFiniteError as error:
-            raise _activation_error(error, texts) from None
+        with errors_named(texts), taps.open(PACKED) as forward, parallel(n) as run_all:
+            for rows in run_all(run, packs(lengths, batch_size, batch_tokens(n), n)):
+                advance(len(rows))
         long = [_NOT_RUN if length else one for one, length in zip(encodings, lengths, strict=True)]
         return measure(taps, texts, long, reader, batch_size, advance)
 
@@ -148,7 +143,7 @@ def find_packing(taps: Taps, max_length: int) -> Packing | None:
     a few texts that agree prove nothing, so nothing is packed.
     """
     subject = taps.subject
-    shared = subject.lanes == 1 and torch.get_num_threads() > 1
+    shared = subject.workers == 1 and torch.get_num_threads() > 1
     takes = inspect.signature(subject.runner.forward).parameters
     if taps.way != "hooks" or "position_ids" not in takes or subject.device.type != "cpu" or shared:
         return None
@@ -190,7 +185,7 @@ def _agrees(packing: Packing, text: Encoding) -> bool:
         return all(_equal(s, alone[length]) for s, (_, length) in zip(seen, shapes, strict=True))
 
     try:
-        with packing.taps.open(PACKED) as forward, side_by_side(packing.taps.subject.lanes) as each:
+        with packing.taps.open(PACKED) as forward, parallel(packing.taps.subject.workers) as each:
             return all(each(run, probes))
     except (AttributeError, IndexError, RuntimeError, TypeError, ValueError):
         return False
@@ -204,7 +199,7 @@ def _seen_alone(taps: Taps, texts: dict[int, Encoding]) -> dict[int, States]:
         forward(taps.subject.inputs([text]), _keep(seen))
         return seen
 
-    with taps.open() as forward, side_by_side(taps.subject.lanes) as each:
+    with taps.open() as forward, parallel(taps.subject.workers) as each:
         return dict(zip(texts, each(run, texts.values()), strict=True))
 
 

@@ -21,7 +21,7 @@ from mncover.augment.transforms.words import article, lexicon
 from mncover.data.files import read_toml
 from mncover.errors import MnCoverError, SettingsError, TextError
 from mncover.suites.expectations import Expectation
-from mncover.suites.formats.tables import read_texts
+from mncover.suites.formats import read_texts
 from mncover.suites.model import KINDS, Case, Kind, Suite, Test
 from mncover.types import Text
 

@@ -110,7 +110,7 @@ def augment(
         raise SettingsError("mnCover needs masks: --masks FILE (see `mncover masks --help`).")
     from mncover.augment.grower import grow_file
     from mncover.engine.calibrated import calibrated_engine
-    from mncover.suites.formats.tables import Fields
+    from mncover.suites.formats.records import Fields
 
     grow_file(
         lambda: calibrated_engine(model, config, quiet),

@@ -32,6 +32,7 @@ from mncover.report.jsonreport import rows_to_json, to_json
 from mncover.report.junit import write_junit
 from mncover.report.markdown import FORMATS, to_markdown
 from mncover.report.text import print_report, sorted_contexts
+from mncover.suites.judging import judge_data
 from mncover.types import __version__
 
 app = typer.Typer(
@@ -350,7 +351,7 @@ def _read(config: Config) -> CoverageData:
 
 
 def _summary(data: CoverageData, config: Config) -> Result:
-    return summarize(data, config.redundant / 100)
+    return summarize(data, tuple(judge_data(data)), config.redundant / 100)
 
 
 def _report(

@@ -25,6 +25,7 @@ from mncover.data.files import cache_folder
 from mncover.data.results import summarize
 from mncover.errors import MissingExtraError
 from mncover.report.text import print_report
+from mncover.suites.judging import judge_data
 
 HERE = Path(__file__).parent / "demo_files"
 ADAPTER = HERE / "adapter.safetensors"
@@ -123,7 +124,7 @@ def run_demo(folder: Path, console: Console) -> int:
     model = demo_model()
     config = Config(train=str(train), max_length=MAX_LENGTH, output=str(folder / DEFAULT_NAME))
     data = run_from_config(str(model), suite, config, quiet=False)
-    print_report(summarize(data), console)
+    print_report(summarize(data, tuple(judge_data(data))), console)
     console.print(_next_steps(folder, model, config), markup=False, highlight=False, soft_wrap=True)
     return 0
 

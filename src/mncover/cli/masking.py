@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 from rich.console import Console
 
@@ -17,15 +16,11 @@ from mncover.engine.loading import load_subject
 from mncover.engine.subject import Subject
 from mncover.errors import MaskError, SettingsError, TextError
 from mncover.masks.fidelity import fidelity_on
-from mncover.masks.learning import learn_masks
 from mncover.masks.masks import Masks, Unseen
 from mncover.masks.settings import LearningSettings
-from mncover.masks.sweep import parse_sweep, run_sweep
+from mncover.masks.sweep import learn_to_file, run_sweep
 from mncover.report.describe import describe_masks
-from mncover.report.progress import bar
 from mncover.types import Text
-
-PARTIAL_SUFFIX = ".partial"
 
 
 @dataclass(frozen=True)
@@ -65,15 +60,17 @@ def run_mask_job(job: MaskJob, top: int) -> int:
     console = Console(quiet=job.quiet)
     subject = load_subject(job.model, device=job.config.device, dtype=job.config.dtype)
     if job.sweep is not None:
-        name, values = parse_sweep(job.sweep)
-        train, test = _train(job), _test(job)
-        run_sweep(subject, train, test, job.settings, name, values, job.output, job.plot, console)
+        texts = (_train(job), _test(job))
+        run_sweep(subject, *texts, job.settings, job.sweep, job.output, job.plot, console)
         return 0
-    masks = _made(job, subject) or _learnt(job, subject)
-    if job.unseen is not None:
-        masks = masks.with_thresholds(unseen=job.unseen)  # type: ignore[arg-type]
-    masks.save(job.output)
-    _unfinished(job).unlink(missing_ok=True)  # not before the masks are safe
+    masks = _made(job, subject)
+    if masks is not None:
+        masks.save(job.output)
+    else:
+        unseen, train = cast(Unseen | None, job.unseen), _train(job)
+        masks = learn_to_file(
+            subject, train, job.settings, job.output, quiet=job.quiet, unseen=unseen
+        )
     console.print(describe_masks(masks.summary(top)))
     if job.test is not None:
         share = display_percent(fidelity_on(subject, masks, _test(job), job.settings.max_length))
@@ -113,26 +110,6 @@ def _read(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise TextError(f"{path}: not UTF-8 ({error}).") from error
-
-
-def _unfinished(job: MaskJob) -> Path:
-    """Return where unfinished learning is kept."""
-    return job.output.with_name(job.output.name + PARTIAL_SUFFIX)
-
-
-def _learnt(job: MaskJob, subject: Subject) -> Masks:
-    texts = _train(job)
-    partial_file = _unfinished(job)
-    say = partial(Console(stderr=True, quiet=job.quiet).print, markup=False, soft_wrap=True)
-    try:
-        with bar(
-            "Learning", job.settings.steps_over(len(texts)), False if job.quiet else None
-        ) as advance:
-            return learn_masks(subject, texts, job.settings, advance, partial_file, say)
-    except KeyboardInterrupt:
-        if partial_file.exists():
-            say(f"What is learnt lies in {partial_file}: run the same command to go on.")
-        raise
 
 
 def _train(job: MaskJob) -> list[Text]:

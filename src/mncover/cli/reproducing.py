@@ -11,7 +11,7 @@ from mncover.cli import options as o
 from mncover.cli.config import Config
 from mncover.masks.settings import chosen_settings
 from mncover.paper.filtering import SENTIMENT_TESTS
-from mncover.suites.judging import known_way
+from mncover.suites.model import known_way
 
 reproduce_app = typer.Typer(help="Reproduce the paper's tables and figures.", no_args_is_help=True)
 
@@ -210,10 +210,10 @@ def reproduce_table4(
     """Training on texts that raise the coverage: the paper's Table 4."""
     from mncover.augment.transforms import Resources
     from mncover.paper.finetuning import FineTuning
-    from mncover.paper.table4 import Table4Job, run_table4
+    from mncover.paper.table4 import run_table4
 
     config = _config(train, masks, max_length, device)
-    job = Table4Job(
+    run_table4(
         task=task,
         model=model,
         base=base,
@@ -235,7 +235,6 @@ def reproduce_table4(
         resources=Resources(masked_lm=masked_lm, device=device),
         quiet=quiet,
     )
-    run_table4(job)
     return 0
 
 

@@ -15,7 +15,7 @@ from mncover.engine.engine import Engine
 from mncover.engine.loading import load_subject
 from mncover.engine.running import Job, run_suite
 from mncover.masks.masks import Masks
-from mncover.suites.judging import known_way
+from mncover.suites.model import known_way
 from mncover.types import Settings
 
 

@@ -18,8 +18,8 @@ from mncover.report.sets import comparison_table, comparison_to_json, conclusion
 from mncover.selection.budgets import Indices, Limit, choose, groups_of, parse_budget
 from mncover.selection.cases import METHODS, Cases, cases_of, reduced_suite
 from mncover.selection.chance import compare_methods, count_failures
-from mncover.suites.formats import save_suite
-from mncover.suites.formats.tables import write_records
+from mncover.suites.formats import copy_records, save_suite
+from mncover.suites.judging import outline_of
 
 RUNNING_THE_MODEL = ("sequential", "greedy")
 
@@ -109,13 +109,13 @@ def _write(cases: Cases, chosen: Indices, source: Path | None, output: Path) -> 
         raise SettingsError("no case is taken, so there is nothing to write.")
     data = cases.data
     run = data.runs[0]
-    outline = data.outlines.get(run.id)
+    outline = outline_of(data, run.id)
     if outline is not None:
         save_suite(reduced_suite(cases, chosen, outline), output)
         return
     rows = [int(cases.rows[case][0]) for case in chosen]
     records = [(int(data.table["index"][row]), data.table.texts[row]) for row in rows]
-    write_records(source or Path(run.suite), records, run.texts or len(data.table), output)
+    copy_records(source or Path(run.suite), records, run.texts or len(data.table), output)
 
 
 def _tell(

@@ -19,7 +19,8 @@ from mncover.report.describe import (
 )
 from mncover.suites.exchange import CERTAIN, FORMATS, export_texts, index_path, read_predictions
 from mncover.suites.formats import load_suite, save_suite
-from mncover.suites.judging import in_suite_classes, judge_suite, known_way
+from mncover.suites.judging import in_suite_classes, judge_suite
+from mncover.suites.model import known_way
 
 suite_app = typer.Typer(
     help="Make suites of tests, look at them, and convert them.", no_args_is_help=True
@@ -82,7 +83,9 @@ def suite_export(
     found = load_suite(suite)
     export_texts(found, output)
     if not quiet:
-        print(f"{output}: {found.texts:,} lines; which is which says {index_path(output)}.")
+        print(
+            f"{output}: {found.texts:,} lines; {index_path(output)} has the test and case of each."
+        )
     return 0
 
 

@@ -1,25 +1,47 @@
-"""The two metrics: Cover counts every hit, mnCover those that masks let count."""
+"""What counts as covered: a registry of criteria. A new one is a file here and a line below."""
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from collections.abc import Sequence
 
+from mncover.criteria.base import Criterion
+from mncover.criteria.binned import COVER, MNCOVER
 from mncover.errors import SettingsError
 
-Metric = Literal["cover", "mncover"]
-COVER: Metric = "cover"
-MNCOVER: Metric = "mncover"
-NAMES: dict[Metric, str] = {"cover": "Cover", "mncover": "mnCover"}
-METRICS: tuple[Metric, ...] = get_args(Metric)
+CRITERIA: dict[str, Criterion] = {
+    COVER.name: COVER,
+    MNCOVER.name: MNCOVER,
+}
 
 
-def check_metric(metric: str, masked: bool) -> Metric:
-    """Return the metric of a name; refuse an unknown one, and mnCover where there are no masks."""
-    for known in METRICS:
-        if metric == known:
-            break
-    else:
-        raise SettingsError(f"the metric must be {' or '.join(METRICS)}, got {metric!r}.")
-    if known == MNCOVER and not masked:
-        raise SettingsError("mnCover needs masks, and there are none (`mncover run --masks`).")
-    return known
+def chosen_criteria(names: Sequence[str] | None, masks: bool) -> tuple[Criterion, ...]:
+    """Return the criteria of some names, or the usual ones: Cover, and with masks mnCover.
+
+    A masked criterion brings the one along that it shares its coding with.
+    """
+    if names is None:
+        return (COVER, MNCOVER) if masks else (COVER,)
+    found: dict[str, Criterion] = {}
+    for name in names:
+        criterion = _known(name)
+        if criterion.masked:
+            if not masks:
+                raise SettingsError(f"{criterion.title} needs masks: give a file with --masks.")
+            companion = _companion(criterion)
+            found.setdefault(companion.name, companion)
+        found.setdefault(name, criterion)
+    if not found:
+        raise SettingsError(f"give at least one criterion of {', '.join(CRITERIA)}.")
+    if masks and not any(criterion.masked for criterion in found.values()):
+        raise SettingsError("no chosen criterion uses the masks: add mncover, or drop --masks.")
+    return tuple(found.values())
+
+
+def _known(name: str) -> Criterion:
+    if name not in CRITERIA:
+        raise SettingsError(f"there is no criterion {name!r}; there are {', '.join(CRITERIA)}.")
+    return CRITERIA[name]
+
+
+def _companion(masked: Criterion) -> Criterion:
+    return next(c for c in CRITERIA.values() if c.coding is masked.coding and not c.masked)

@@ -20,21 +20,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mncover.criteria import COVER, MNCOVER, Metric
 from mncover.data.files import replacing
+from mncover.data.identity import Identity, MaskSummary, Measured, Run
 from mncover.data.layout import Layout
-from mncover.data.store import CoverageData, Identity, MaskSummary, Run
-from mncover.data.table import COLUMNS, NEW_BINS, UNKNOWN, Table
+from mncover.data.store import CoverageData
+from mncover.data.table import COLUMNS, NEW_TYPE, UNKNOWN, NewCells, Table
 from mncover.errors import DataFileError, MnCoverError
-from mncover.suites.model import Outline
 from mncover.types import Settings, Text, __version__, is_text
 
 # 1: the first. 2: masks, a map of mnCover for each context, and what each text adds to it;
-# suites of tests, and the case of each text.
-FORMAT_VERSION = 2
+# suites of tests, and the case of each text. 3: any criteria, each with its maps and new cells.
+FORMAT_VERSION = 3
 
 DEFAULT_NAME = "run.mncover"
-PARTIAL_SUFFIX = ".partial"
 HEADER, TEXTS, PROBABILITIES = "header.json", "texts.json", "probabilities.npy"
 SUITES = "suites.json"
 MAX_MEMBER_BYTES = 2**31  # more than any suite needs, less than what would fill a machine
@@ -56,20 +54,23 @@ def write(data: CoverageData, path: Path) -> None:
 
 def _members(data: CoverageData) -> Any:
     for number, context in enumerate(data.contexts):
-        for metric in data.metrics:
-            yield _map_name(number, metric), data.packed(context, metric), zipfile.ZIP_STORED
+        for criterion in data.identity.names:
+            yield _map_name(number, criterion), data.packed(context, criterion), zipfile.ZIP_STORED
     for name in COLUMNS:
         yield f"table/{name}.npy", _npy(data.table[name]), zipfile.ZIP_DEFLATED
+    for criterion, cells in data.table.new.items():
+        yield f"new/{criterion}.npy", _npy(cells), zipfile.ZIP_DEFLATED
     yield PROBABILITIES, _npy(data.table.probabilities), zipfile.ZIP_DEFLATED
     if data.outlines:
-        suites = {run: outline.to_json() for run, outline in data.outlines.items()}
-        yield SUITES, json.dumps(suites).encode("ascii"), zipfile.ZIP_DEFLATED
+        yield SUITES, json.dumps(data.outlines).encode("ascii"), zipfile.ZIP_DEFLATED
     # Escaped to ASCII: JSON then carries even lone surrogates, which UTF-8 cannot.
     yield TEXTS, json.dumps(data.table.texts).encode("ascii"), zipfile.ZIP_DEFLATED
 
 
-def _map_name(number: int, metric: Metric) -> str:
-    return f"maps/{number:05d}.bits" if metric == COVER else f"maps/{number:05d}.masked.bits"
+def _map_name(number: int, criterion: str, version: int = FORMAT_VERSION) -> str:
+    if version > 2:
+        return f"maps/{number:05d}.{criterion}.bits"
+    return f"maps/{number:05d}.bits" if criterion == "cover" else f"maps/{number:05d}.masked.bits"
 
 
 def _npy(array: NDArray[Any]) -> bytes:
@@ -98,8 +99,8 @@ def _header(data: CoverageData, sums: dict[str, str]) -> dict[str, Any]:
         "layout": identity.layout.to_json(),
         "labels": list(identity.labels),
         "calibration_texts": identity.calibration_texts,
-        "reachable": [list(groups) for groups in identity.reachable],
         "masks": None if identity.masks is None else identity.masks.to_json(),
+        "criteria": [criterion.to_json() for criterion in identity.criteria],
         "runs": [[r.id, r.created, r.suite, r.suite_fingerprint, r.texts] for r in data.runs],
         "contexts": data.contexts,
         "texts": len(data.table),
@@ -166,19 +167,20 @@ def _opened(path: Path) -> zipfile.ZipFile:
 
 def _read(archive: zipfile.ZipFile) -> CoverageData:
     header = _read_header(archive)
-    sums = header["checksums"]
+    sums, version = header["checksums"], header["version"]
     data = CoverageData(_identity(header))
     data.runs = [Run(*values) for values in header["runs"]]
     for number, context in enumerate(header["contexts"]):
-        for metric in data.metrics:
-            data.put_packed(context, _member(archive, _map_name(number, metric), sums), metric)
+        for criterion in data.identity.names:
+            packed = _member(archive, _map_name(number, criterion, version), sums)
+            data.put_packed(context, packed, criterion)
     if SUITES in sums:
-        suites = json.loads(_member(archive, SUITES, sums))
-        data.outlines = {str(run): Outline.from_json(value) for run, value in suites.items()}
+        data.outlines = json.loads(_member(archive, SUITES, sums))
     probabilities = _array(_member(archive, PROBABILITIES, sums), "<f4")
     texts = _texts(_member(archive, TEXTS, sums))
     columns = {name: _column(archive, name, header, len(texts)) for name in COLUMNS}
-    data.table = Table(columns, probabilities, texts)
+    new = {name: _new_cells(archive, name, header, len(texts)) for name in data.identity.names}
+    data.table = Table(columns, new, probabilities, texts)
     if probabilities.ndim != 2 or probabilities.shape[1] != len(data.identity.labels):
         raise DataFileError("its probabilities do not fit its labels")
     data.table.check(len(data.runs), len(data.contexts))
@@ -193,7 +195,8 @@ def _check_cases(data: CoverageData) -> None:
         outline = data.outlines.get(run.id)
         if outline is None or not len(cases):
             continue
-        if cases.min() < 0 or cases.max() >= len(outline.sizes):
+        n = sum(len(test["sizes"]) for test in outline["tests"])
+        if cases.min() < 0 or cases.max() >= n:
             raise DataFileError("the cases in its table do not fit its suite")
 
 
@@ -227,9 +230,23 @@ def _member(archive: zipfile.ZipFile, name: str, sums: dict[str, str]) -> bytes:
 
 def _column(archive: zipfile.ZipFile, name: str, header: dict[str, Any], n: int) -> NDArray[Any]:
     """Return a column of the table; one that came later than the file's version is unknown."""
-    if header["version"] == 1 and name in (NEW_BINS[MNCOVER, 0], NEW_BINS[MNCOVER, 1], "case"):
+    if header["version"] == 1 and name == "case":
         return np.full(n, UNKNOWN, dtype=COLUMNS[name])
     return _array(_member(archive, f"table/{name}.npy", header["checksums"]), COLUMNS[name])
+
+
+def _new_cells(
+    archive: zipfile.ZipFile, criterion: str, header: dict[str, Any], n: int
+) -> NewCells:
+    """Return what each text added by a criterion; formats 1 and 2 have a column for each kind."""
+    sums = header["checksums"]
+    if header["version"] > 2:
+        return _array(_member(archive, f"new/{criterion}.npy", sums), NEW_TYPE)
+    if header["version"] == 1 and criterion != "cover":
+        return np.full((2, n), UNKNOWN, dtype=NEW_TYPE)
+    start = "new" if criterion == "cover" else "new_masked"
+    names = [f"table/{start}_{kind}.npy" for kind in ("hidden", "attention")]
+    return np.stack([_array(_member(archive, name, sums), NEW_TYPE) for name in names])
 
 
 def _array(content: bytes, kind: str) -> NDArray[Any]:
@@ -248,11 +265,10 @@ def _texts(content: bytes) -> tuple[Text, ...]:
 
 
 def _identity(header: dict[str, Any]) -> Identity:
-    settings = Settings.from_json(header["settings"])
-    layout = Layout.from_json(header["layout"])
-    reachable = tuple(tuple(int(n) for n in groups) for groups in header["reachable"])
-    if [len(groups) for groups in reachable] != [site.groups for site in layout.sites]:
-        raise DataFileError("its counts of reachable bins do not fit its sites")
+    settings, layout = Settings.from_json(header["settings"]), Layout.from_json(header["layout"])
+    criteria = tuple(Measured.from_json(one, layout) for one in _criteria(header, settings))
+    if not criteria or len({one.name for one in criteria}) != len(criteria):
+        raise DataFileError("its list of criteria cannot be read")
     return Identity(
         model=str(header["model"]),
         model_fingerprint=str(header["model_fingerprint"]),
@@ -262,6 +278,15 @@ def _identity(header: dict[str, Any]) -> Identity:
         layout=layout,
         labels=tuple(str(label) for label in header["labels"]),
         calibration_texts=int(header["calibration_texts"]),
-        reachable=reachable,
         masks=MaskSummary.from_json(header["masks"]) if header.get("masks") else None,
+        criteria=criteria,
     )
+
+
+def _criteria(header: dict[str, Any], settings: Settings) -> list[dict[str, Any]]:
+    """Return the criteria of a file; formats 1 and 2 had Cover, and with masks mnCover."""
+    if header["version"] > 2:
+        return list(header["criteria"])
+    known = {"cover": "Cover", **({"mncover": "mnCover"} if header.get("masks") else {})}
+    common = {"cells": settings.bins, "reachable": header["reachable"]}
+    return [{"name": name, "title": title, **common} for name, title in known.items()]

@@ -1,7 +1,7 @@
-"""Coverage maps as flat NumPy arrays of bits: make, unite, count, pack.
+"""Coverage maps as flat NumPy arrays of bits: make, count, pack.
 
-A map has W words for each slot of a layout; bit b of a neuron's words says that bin b was
-hit. This file belongs to the reading half: it knows neither torch nor models.
+A map has one or more integers for each slot of a layout; bit c of a neuron's integers says that
+its cell c was hit. No torch here, and no models.
 """
 
 from __future__ import annotations
@@ -15,42 +15,42 @@ from numpy.typing import NDArray
 from mncover.data.layout import Layout
 from mncover.errors import DataFileError
 
-Words = NDArray[Any]
+Bits = NDArray[Any]
 
 
-def word_type(bins: int) -> np.dtype[Any]:
-    """Return the smallest unsigned type that holds the bins; beyond 64, words of 64 bits."""
-    if bins <= 16:
+def int_type(cells: int) -> np.dtype[Any]:
+    """Return the smallest unsigned type that holds the cells; beyond 64, integers of 64 bits."""
+    if cells <= 16:
         return np.dtype(np.uint16)
-    return np.dtype(np.uint32) if bins <= 32 else np.dtype(np.uint64)
+    return np.dtype(np.uint32) if cells <= 32 else np.dtype(np.uint64)
 
 
-def words_per_neuron(bins: int) -> int:
-    """Return how many words a neuron needs.
+def ints_per_neuron(cells: int) -> int:
+    """Return how many integers a neuron needs.
 
-    >>> words_per_neuron(10), words_per_neuron(64), words_per_neuron(65)
+    >>> ints_per_neuron(10), ints_per_neuron(64), ints_per_neuron(65)
     (1, 1, 2)
     """
-    return -(-bins // 64)
+    return -(-cells // 64)
 
 
-def map_size(layout: Layout, bins: int) -> int:
-    """Return the number of words in a map."""
-    return layout.slots * words_per_neuron(bins)
+def map_size(layout: Layout, cells: int) -> int:
+    """Return the number of integers in a map."""
+    return layout.slots * ints_per_neuron(cells)
 
 
-def empty_map(layout: Layout, bins: int) -> Words:
+def empty_map(layout: Layout, cells: int) -> Bits:
     """Return a map in which nothing was hit."""
-    return np.zeros(map_size(layout, bins), dtype=word_type(bins))
+    return np.zeros(map_size(layout, cells), dtype=int_type(cells))
 
 
-def site_table(layout: Layout, bins: int) -> NDArray[np.int64]:
-    """Return a row per site that tells the kernels where it lies in a flat map.
+def site_table(layout: Layout, cells: int) -> NDArray[np.int64]:
+    """Return a row per site that tells the kernels where it is in a flat map.
 
-    The columns: first word, groups, words from one row of neurons to the next, rows, columns,
-    1 for attention.
+    The columns: first integer, groups, integers from one row of neurons to the next, rows,
+    columns, 1 for attention.
     """
-    width = words_per_neuron(bins)
+    width = ints_per_neuron(cells)
     rows = [
         (part.start * width, s.groups, s.columns * width, s.rows, s.columns, s.kind == "attention")
         for s, part in layout.spans()
@@ -58,41 +58,41 @@ def site_table(layout: Layout, bins: int) -> NDArray[np.int64]:
     return np.array(rows, dtype=np.int64)
 
 
-def count_bits(words: Words, layout: Layout, bins: int) -> list[NDArray[np.int64]]:
-    """Return, for each site, how many bins each of its groups (heads) has hit."""
-    width = words_per_neuron(bins)
+def count_bits(bits: Bits, layout: Layout, cells: int) -> list[NDArray[np.int64]]:
+    """Return, for each site, how many cells each of its groups (heads) has hit."""
+    width = ints_per_neuron(cells)
     counts = []
     for site, part in layout.spans():
-        block = words[part.start * width : part.stop * width].reshape(site.groups, -1)
+        block = bits[part.start * width : part.stop * width].reshape(site.groups, -1)
         counts.append(np.bitwise_count(block).sum(axis=1, dtype=np.int64))
     return counts
 
 
-def pack(words: Words, bins: int) -> bytes:
+def pack(bits: Bits, cells: int) -> bytes:
     """Return a map as compressed bytes.
 
-    With one word a neuron the bits are turned into one plane per bin first: most planes are
-    long runs of zeros, which compress far better than interleaved bits.
+    With one integer per neuron the bits are turned into one plane per cell first: most planes
+    are long runs of zeros, which compress far better than interleaved bits.
     """
-    if words_per_neuron(bins) > 1:
-        return zlib.compress(words.astype("<u8").tobytes(), 6)
-    planes = [np.packbits((words >> word_type(bins).type(b)) & 1 != 0) for b in range(bins)]
+    if ints_per_neuron(cells) > 1:
+        return zlib.compress(bits.astype("<u8").tobytes(), 6)
+    planes = [np.packbits((bits >> int_type(cells).type(c)) & 1 != 0) for c in range(cells)]
     return zlib.compress(b"".join(plane.tobytes() for plane in planes), 6)
 
 
-def unpack(data: bytes, layout: Layout, bins: int) -> Words:
+def unpack(data: bytes, layout: Layout, cells: int) -> Bits:
     """Return the map that `pack` made; the bytes may come from a stranger."""
-    size = map_size(layout, bins)
-    if words_per_neuron(bins) > 1:
+    size = map_size(layout, cells)
+    if ints_per_neuron(cells) > 1:
         raw = _inflate(data, size * 8)
-        return np.frombuffer(raw, dtype="<u8").astype(word_type(bins))
+        return np.frombuffer(raw, dtype="<u8").astype(int_type(cells))
     plane_bytes = -(-size // 8)
-    raw = _inflate(data, plane_bytes * bins)
-    words = np.zeros(size, dtype=word_type(bins))
-    for b in range(bins):
-        plane = np.frombuffer(raw, dtype=np.uint8, count=plane_bytes, offset=b * plane_bytes)
-        words |= np.unpackbits(plane, count=size).astype(words.dtype) << words.dtype.type(b)
-    return words
+    raw = _inflate(data, plane_bytes * cells)
+    bits = np.zeros(size, dtype=int_type(cells))
+    for c in range(cells):
+        plane = np.frombuffer(raw, dtype=np.uint8, count=plane_bytes, offset=c * plane_bytes)
+        bits |= np.unpackbits(plane, count=size).astype(bits.dtype) << bits.dtype.type(c)
+    return bits
 
 
 def _inflate(data: bytes, expected: int) -> bytes:
@@ -103,5 +103,5 @@ def _inflate(data: bytes, expected: int) -> bytes:
     except zlib.error as error:
         raise DataFileError(f"a coverage map in it cannot be decompressed ({error})") from error
     if len(raw) != expected or not decoder.eof:
-        raise DataFileError("a coverage map in it does not have the size its header tells")
+        raise DataFileError("a coverage map in it does not have the size that its header gives")
     return raw

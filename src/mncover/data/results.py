@@ -1,26 +1,28 @@
 """Numbers computed from what was measured.
 
 Everything here is derived: counts are added up from maps, shares are properties, and nothing
-is stored. It belongs to the reading half.
+is stored. Every number that depends on a criterion is kept by the criterion's name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mncover.criteria import COVER, MNCOVER, Metric
 from mncover.data import maps
 from mncover.data.display import html_table, percent
+from mncover.data.identity import Identity, Measured
 from mncover.data.layout import Layout
-from mncover.data.store import CoverageData, Identity
+from mncover.data.store import CoverageData
 from mncover.data.table import UNKNOWN
-from mncover.suites.judging import Outcome, judge_data
 from mncover.types import Settings
+
+if TYPE_CHECKING:
+    from mncover.suites.judging import Outcome
 
 # A text is redundant if at most this share of what it makes the model do is new.
 REDUNDANT_AT = 0.01
@@ -28,7 +30,7 @@ REDUNDANT_AT = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How many bins were covered, of how many, and how many of them can be reached at all."""
+    """How many cells were covered, of how many, and how many of them can be reached at all."""
 
     covered: int = 0
     total: int = 0
@@ -43,59 +45,64 @@ class Count:
 
     @property
     def share(self) -> float:
-        """The covered share of all bins, 0 to 1."""
+        """The covered share of all cells, 0 to 1."""
         return self.covered / self.total if self.total else 0.0
 
     @property
     def share_of_reachable(self) -> float:
-        """The covered share of the bins that can be reached, 0 to 1."""
+        """The covered share of the cells that can be reached, 0 to 1."""
         return self.covered / self.reachable if self.reachable else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Bins of both kinds of neuron, and the weighted share that is called Cover."""
+    """Cells of both kinds of neuron, and the weighted share that a criterion is."""
 
     word: Count
     attention: Count
     attention_weight: float
 
     @property
-    def cover(self) -> float:
-        """Cover: (word + weight · attention) hits over all bins weighed alike."""
-        weight = self.attention_weight
-        total = self.word.total + weight * self.attention.total
-        covered = self.word.covered + weight * self.attention.covered
-        return covered / total if total else 0.0
+    def share(self) -> float:
+        """(word + weight · attention) hits over all cells weighted alike."""
+        return self._weighted(self.word.total, self.attention.total)
 
     @property
-    def cover_of_reachable(self) -> float:
-        """Cover, if bins that no text can reach are left out of the total."""
+    def share_of_reachable(self) -> float:
+        """The share, if cells that no text can reach are left out of the total."""
+        return self._weighted(self.word.reachable, self.attention.reachable)
+
+    def _weighted(self, word: int, attention: int) -> float:
         weight = self.attention_weight
-        total = self.word.reachable + weight * self.attention.reachable
+        total = word + weight * attention
         covered = self.word.covered + weight * self.attention.covered
         return covered / total if total else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class SiteResult:
-    """One site: its bins, and those of each head where it has heads.
-
-    With masks, `masked` and `masked_heads` count only the hits that the masks let count.
-    """
+    """One site by one criterion: its cells, and those of each head where it has heads."""
 
     name: str
     kind: str
     layer: int
     count: Count
     heads: tuple[Count, ...] = ()
-    masked: Count | None = None
-    masked_heads: tuple[Count, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CriterionResult:
+    """All texts together by one criterion."""
+
+    name: str
+    title: str
+    tally: Tally
+    sites: tuple[SiteResult, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """What a context has by one metric: alone, over the contexts before it, over all others."""
+    """What a context covers by one criterion: alone, beyond those before it, beyond all others."""
 
     tally: Tally
     adds: float
@@ -104,19 +111,17 @@ class Contribution:
 
 @dataclass(frozen=True, slots=True)
 class ContextResult:
-    """One context: what it covers, what it adds, and what only it has.
+    """One context: what it covers by each criterion, and how its texts fared.
 
-    `masked` is the same by mnCover, if there are masks. `redundant` counts the texts whose
-    novelty is at most the asked share, `accuracy` is the share of labelled texts predicted
-    right; both are None where it is not known.
+    `redundant` counts the texts whose novelty is at most the asked share, `accuracy` is the share
+    of labelled texts predicted right; both are None where they are not known.
     """
 
     name: str
     texts: int
     truncated: int
     empty: int
-    plain: Contribution
-    masked: Contribution | None
+    by: Mapping[str, Contribution]
     redundant: int | None
     labelled: int
     wrong: int
@@ -129,29 +134,33 @@ class ContextResult:
         return self.failing / self.judged if self.judged else None
 
     @property
-    def tally(self) -> Tally:
-        """The bins of this context."""
-        return self.plain.tally
+    def main(self) -> Contribution:
+        """What it covers by the main criterion."""
+        return next(iter(self.by.values()))
+
+    def share(self, criterion: str) -> float:
+        """Return what this context alone covers by a criterion, 0 to 1."""
+        return self.by[criterion].tally.share
 
     @property
-    def cover(self) -> float:
-        """Cover of this context alone."""
-        return self.plain.tally.cover
-
-    @property
-    def adds(self) -> float:
-        """What it adds to the Cover of the contexts before it."""
-        return self.plain.adds
-
-    @property
-    def only_here(self) -> float:
-        """How much of Cover only this context has."""
-        return self.plain.only_here
+    def cover(self) -> float | None:
+        """Cover of this context alone; None if it was not measured."""
+        return self.share("cover") if "cover" in self.by else None
 
     @property
     def mncover(self) -> float | None:
         """MnCover of this context alone; None without masks."""
-        return None if self.masked is None else self.masked.tally.cover
+        return self.share("mncover") if "mncover" in self.by else None
+
+    @property
+    def adds(self) -> float:
+        """What it adds to the main criterion's coverage by the contexts before it."""
+        return self.main.adds
+
+    @property
+    def only_here(self) -> float:
+        """How much of the main criterion's coverage only this context has."""
+        return self.main.only_here
 
     @property
     def accuracy(self) -> float | None:
@@ -161,36 +170,48 @@ class ContextResult:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The coverage of everything measured, by site and by context."""
+    """The coverage of everything measured, by criterion, site and context."""
 
     identity: Identity
-    tally: Tally
-    sites: tuple[SiteResult, ...]
+    criteria: Mapping[str, CriterionResult]
     contexts: tuple[ContextResult, ...]
     redundant_at: float
     interrupted: tuple[str, ...] = ()
-    masked: Tally | None = None
-    outcomes: tuple[Outcome, ...] = ()
+    outcomes: tuple[Outcome, ...] = field(default=())
 
     @property
-    def cover(self) -> float:
-        """Cover of all texts together, 0 to 1."""
-        return self.tally.cover
+    def main(self) -> CriterionResult:
+        """The main criterion: the first that was measured."""
+        return next(iter(self.criteria.values()))
+
+    def share(self, criterion: str) -> float:
+        """Return what all texts together cover by a criterion, 0 to 1; refuse one not measured."""
+        return self.criteria[self.identity.criterion(criterion).name].tally.share
+
+    @property
+    def cover(self) -> float | None:
+        """Cover of all texts together, 0 to 1; None if it was not measured."""
+        return self.share("cover") if "cover" in self.criteria else None
 
     @property
     def mncover(self) -> float | None:
         """MnCover of all texts together, 0 to 1; None without masks."""
-        return None if self.masked is None else self.masked.cover
+        return self.share("mncover") if "mncover" in self.criteria else None
+
+    @property
+    def sites(self) -> tuple[SiteResult, ...]:
+        """The sites by the main criterion."""
+        return self.main.sites
 
     @property
     def word(self) -> Count:
-        """The bins of hidden neurons."""
-        return self.tally.word
+        """The cells of hidden neurons by the main criterion."""
+        return self.main.tally.word
 
     @property
     def attention(self) -> Count:
-        """The bins of attention neurons."""
-        return self.tally.attention
+        """The cells of attention neurons by the main criterion."""
+        return self.main.tally.attention
 
     @property
     def texts(self) -> int:
@@ -199,144 +220,130 @@ class Result:
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: totals, and a row for each context."""
-        names = ["context", "texts", "Cover %", "mnCover %", "adds %", "only here %", "failing %"]
-        rows = [
-            [c.name, f"{c.texts:,}", *map(percent, shares)]
-            for c in self.contexts
-            for shares in ((c.cover, c.mncover, c.adds, c.only_here, c.failure_rate),)
-        ]
-        title = f"Cover {percent(self.cover)} % of {self.identity.model}"
-        if self.mncover is not None:
-            title += f", mnCover {percent(self.mncover)} %"
-        return html_table(title, names, rows)
+        criteria = self.criteria.values()
+        names = ["context", "texts", *(f"{c.title} %" for c in criteria)]
+        rows = []
+        for context in self.contexts:
+            shares = [context.share(name) for name in self.criteria]
+            shown = (*shares, context.adds, context.only_here, context.failure_rate)
+            rows.append([context.name, f"{context.texts:,}", *map(percent, shown)])
+        title = ", ".join(f"{c.title} {percent(c.tally.share)} %" for c in criteria)
+        names += ["adds %", "only here %", "failing %"]
+        return html_table(f"{title} of {self.identity.model}", names, rows)
 
 
-def weigh(identity: Identity, words: maps.Words) -> tuple[Tally, tuple[SiteResult, ...]]:
-    """Count the bins of a map, by site and in all."""
-    layout, bins = identity.layout, identity.settings.bins
+def weigh(
+    identity: Identity, bits: maps.Bits, criterion: Measured | None = None
+) -> tuple[Tally, tuple[SiteResult, ...]]:
+    """Count the cells of a map of a criterion (the main one if not given), by site and in all."""
+    layout, measured = identity.layout, criterion or identity.main
     sites = []
     for site, covered, reachable in zip(
-        layout.sites, maps.count_bits(words, layout, bins), identity.reachable, strict=True
+        layout.sites, maps.count_bits(bits, layout, measured.cells), measured.reachable, strict=True
     ):
-        total = layout.neurons_per_group(site) * bins
+        total = layout.neurons_per_group(site) * measured.cells
         groups = tuple(Count(int(c), total, r) for c, r in zip(covered, reachable, strict=True))
         heads = groups if site.kind == "attention" else ()
-        count = sum(groups, Count())
-        sites.append(SiteResult(site.name, site.kind, site.layer, count, heads))
-    return tally_of(identity, sites), tuple(sites)
+        sites.append(SiteResult(site.name, site.kind, site.layer, sum(groups, Count()), heads))
+    word, attention = (
+        sum((s.count for s in sites if s.kind == kind), Count()) for kind in ("hidden", "attention")
+    )
+    return Tally(word, attention, identity.settings.attention_weight), tuple(sites)
 
 
-def tally_of(identity: Identity, sites: Sequence[SiteResult]) -> Tally:
-    """Add up sites."""
-    word = sum((s.count for s in sites if s.kind == "hidden"), Count())
-    attention = sum((s.count for s in sites if s.kind == "attention"), Count())
-    return Tally(word, attention, identity.settings.attention_weight)
-
-
-def summarize(data: CoverageData, redundant_at: float = REDUNDANT_AT) -> Result:
+def summarize(
+    data: CoverageData, outcomes: Sequence[Outcome] = (), redundant_at: float = REDUNDANT_AT
+) -> Result:
     """Compute all numbers of a measurement; maps are unpacked one at a time, twice.
 
-    A text counts as redundant if its novelty is at most `redundant_at`.
+    `outcomes` say how the tests of its suites went. A text counts as redundant if its novelty is
+    at most `redundant_at`.
     """
-    plain, tally, sites = _contributions(data, COVER)
-    masked: list[Contribution] = []
-    masked_tally = None
-    if MNCOVER in data.metrics:
-        masked, masked_tally, masked_sites = _contributions(data, MNCOVER)
-        sites = tuple(
-            replace(site, masked=other.count, masked_heads=other.heads)
-            for site, other in zip(sites, masked_sites, strict=True)
-        )
+    criteria: dict[str, CriterionResult] = {}
+    by: list[dict[str, Contribution]] = [{} for _ in data.contexts]
+    for measured in data.identity.criteria:
+        parts, criteria[measured.name] = _contributions(data, measured)
+        for context, part in zip(by, parts, strict=True):
+            context[measured.name] = part
     redundant = novelty(data) <= redundant_at
-    outcomes = tuple(judge_data(data))
     contexts = tuple(
-        _with_failures(
-            _context(data, number, plain[number], masked[number] if masked else None, redundant),
-            outcomes,
-        )
+        _context(data, number, by[number], redundant, outcomes)
         for number in range(len(data.contexts))
     )
     interrupted = tuple(run.suite or run.id for run in data.incomplete)
-    return Result(
-        data.identity,
-        tally,
-        sites,
-        contexts,
-        redundant_at,
-        interrupted,
-        masked_tally,
-        outcomes,
-    )
-
-
-def _with_failures(context: ContextResult, outcomes: Sequence[Outcome]) -> ContextResult:
-    """Add how the cases of a test went; a test that was run twice counts twice."""
-    mine = [outcome for outcome in outcomes if outcome.test.name == context.name]
-    judged, failing = sum(o.judged for o in mine), sum(o.failing for o in mine)
-    return replace(context, judged=judged, failing=failing)
+    return Result(data.identity, criteria, contexts, redundant_at, interrupted, tuple(outcomes))
 
 
 def _contributions(
-    data: CoverageData, metric: Metric
-) -> tuple[list[Contribution], Tally, tuple[SiteResult, ...]]:
+    data: CoverageData, measured: Measured
+) -> tuple[list[Contribution], CriterionResult]:
     """Weigh every context's map by itself and against the others, and the union of all."""
-    identity = data.identity
-    once = maps.empty_map(identity.layout, identity.settings.bins)
+    identity, name = data.identity, measured.name
+
+    def share(bits: maps.Bits) -> float:
+        return weigh(identity, bits, measured)[0].share
+
+    once = maps.empty_map(identity.layout, measured.cells)
     twice = once.copy()
     adds: list[float] = []
-    for _, words in data.each_map(metric):
-        adds.append(weigh(identity, words & ~once)[0].cover)
-        twice |= once & words
-        once |= words
+    for _, bits in data.each_map(name):
+        adds.append(share(bits & ~once))
+        twice |= once & bits
+        once |= bits
     found = [
-        Contribution(weigh(identity, words)[0], new, weigh(identity, words & ~twice)[0].cover)
-        for (_, words), new in zip(data.each_map(metric), adds, strict=True)
+        Contribution(weigh(identity, bits, measured)[0], new, share(bits & ~twice))
+        for (_, bits), new in zip(data.each_map(name), adds, strict=True)
     ]
-    tally, sites = weigh(identity, once)
-    return found, tally, sites
+    return found, CriterionResult(name, measured.title, *weigh(identity, once, measured))
 
 
 def _context(
     data: CoverageData,
     number: int,
-    plain: Contribution,
-    masked: Contribution | None,
+    by: Mapping[str, Contribution],
     redundant: NDArray[np.bool_],
+    outcomes: Sequence[Outcome],
 ) -> ContextResult:
-    table = data.table
+    table, name = data.table, data.contexts[number]
     mine = table["context"] == number
-    known = bool((table["new_hidden"][mine] != UNKNOWN).all())
-    judged = mine & (table["label"] != UNKNOWN) & (table["prediction"] != UNKNOWN)
+    labelled = mine & (table["label"] != UNKNOWN) & (table["prediction"] != UNKNOWN)
+    # A test that was run twice counts twice.
+    tests = [outcome for outcome in outcomes if outcome.test.name == name]
     return ContextResult(
-        name=data.contexts[number],
+        name=name,
         texts=int(mine.sum()),
         truncated=int(table["truncated"][mine].sum()),
         empty=int((table["length"][mine] == 0).sum()),
-        plain=plain,
-        masked=masked,
-        redundant=int(redundant[mine].sum()) if known else None,
-        labelled=int(judged.sum()),
-        wrong=int((table["label"] != table["prediction"])[judged].sum()),
+        by=by,
+        redundant=int(redundant[mine].sum()) if _ordered(data, mine) else None,
+        labelled=int(labelled.sum()),
+        wrong=int((table["label"] != table["prediction"])[labelled].sum()),
+        judged=sum(test.judged for test in tests),
+        failing=sum(test.failing for test in tests),
     )
+
+
+def _ordered(data: CoverageData, rows: NDArray[np.bool_]) -> bool:
+    return data.table.ordered(data.identity.main.name, rows)
 
 
 def novelty(data: CoverageData) -> NDArray[np.float64]:
     """Return, for each text, how much of what it made the model do was new, 0 to 1.
 
-    That is, of the neurons it touched, the share in which it hit a bin that no text before it
-    in its run had hit, the two kinds weighed as in Cover. Unlike the gain it does not grow with
-    the text's length. NaN where the order of the run was not kept.
+    That is, of the neurons it touched, the share in which it hit a cell that no text before it
+    in its run had hit, by the main criterion, the two kinds weighted as in it. Unlike the gain it
+    does not grow with the text's length. NaN where the order of the run was not kept.
     """
     table = data.table
-    weight = data.identity.settings.attention_weight
-    new = table["new_hidden"] + weight * table["new_attention"]
+    hidden, attention = table.new[data.identity.main.name]
+    new = hidden + data.identity.settings.attention_weight * attention
     # A text without tokens touches nothing: nothing of it was new.
     shares = new / np.maximum(touched_neurons(data.identity, table["length"]), 1.0)
-    return np.where(table["new_hidden"] == UNKNOWN, np.nan, shares)
+    return np.where(hidden == UNKNOWN, np.nan, shares)
 
 
 def touched_neurons(identity: Identity, lengths: NDArray[Any]) -> NDArray[np.float64]:
-    """Return how many neurons a text of each length touches, the two kinds weighed as in Cover."""
+    """Return how many neurons a text of each length touches, the two kinds weighted."""
     layout, weight = identity.layout, identity.settings.attention_weight
     distinct, which = np.unique(lengths, return_inverse=True)
     touched = [
@@ -347,11 +354,22 @@ def touched_neurons(identity: Identity, lengths: NDArray[Any]) -> NDArray[np.flo
     return np.array(touched, dtype=np.float64)[which]
 
 
-def gain_share(layout: Layout, settings: Settings, new_hidden: Any, new_attention: Any) -> Any:
-    """Return newly hit bins, numbers or arrays of them, as what they add to Cover."""
+def gains(data: CoverageData, criterion: str, rows: Any = slice(None)) -> NDArray[np.float64]:
+    """Return what each text added to a criterion; NaN where the order was not kept."""
+    new = data.table.new[criterion][:, rows]
+    identity = data.identity
+    cells = identity.criterion(criterion).cells
+    shares = gain_share(identity.layout, identity.settings, cells, *new)
+    return np.where(new[0] == UNKNOWN, np.nan, shares)
+
+
+def gain_share(
+    layout: Layout, settings: Settings, cells: int, new_hidden: Any, new_attention: Any
+) -> Any:
+    """Return newly hit cells, numbers or arrays of them, as a share of all cells."""
     totals = {"hidden": 0, "attention": 0}
     for site in layout.sites:
-        totals[site.kind] += layout.neurons(site) * settings.bins
+        totals[site.kind] += layout.neurons(site) * cells
     weight = settings.attention_weight
     new = np.asarray(new_hidden) + weight * np.asarray(new_attention)
     return new / (totals["hidden"] + weight * totals["attention"])

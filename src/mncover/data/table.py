@@ -1,27 +1,24 @@
 """One row per text that was run: what is known of it besides its hits.
 
-Rows are only ever added. A row is named by its run and its number in that run, so that the
+Rows are only ever added. A row is identified by its run and its number in that run, so that the
 same row met in two files is one row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mncover.criteria import COVER, MNCOVER, Metric
 from mncover.errors import DataFileError
 from mncover.types import Text
 
 UNKNOWN = -1
 
-# Column -> type. `case` numbers the cases of a suite of tests, or is UNKNOWN. Those that begin
-# with `new` count the bins that the text added in the order of its run, to Cover and to mnCover,
-# or are UNKNOWN if the order was not kept or masks not given.
+# Column -> type. `case` numbers the cases of a suite of tests, or is UNKNOWN.
 COLUMNS: dict[str, str] = {
     "run": "<i4",
     "number": "<i8",
@@ -32,38 +29,39 @@ COLUMNS: dict[str, str] = {
     "truncated": "|b1",
     "label": "<i4",
     "prediction": "<i4",
-    "new_hidden": "<i8",
-    "new_attention": "<i8",
-    "new_masked_hidden": "<i8",
-    "new_masked_attention": "<i8",
 }
+NEW_TYPE = "<i8"
 
-# Where the new bins of a metric stand; 0 is for hidden neurons, 1 for attention.
-NEW_BINS: dict[tuple[Metric, int], str] = {
-    (COVER, 0): "new_hidden",
-    (COVER, 1): "new_attention",
-    (MNCOVER, 0): "new_masked_hidden",
-    (MNCOVER, 1): "new_masked_attention",
-}
+NewCells = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Table:
-    """The columns, each with one value per text, the class probabilities, and the texts."""
+    """The columns, each with one value per text, the class probabilities, and the texts.
+
+    `new` has, by criterion, how many hidden and attention cells each text added in the order of
+    its run: [2, texts], UNKNOWN where the order was not kept.
+    """
 
     columns: dict[str, NDArray[Any]]
+    new: dict[str, NewCells]
     probabilities: NDArray[np.float32]
     texts: tuple[Text, ...]
 
     @classmethod
-    def empty(cls, n_labels: int) -> Table:
+    def empty(cls, n_labels: int, criteria: Sequence[str]) -> Table:
         """Return a table without rows."""
         columns = {name: np.empty(0, dtype=kind) for name, kind in COLUMNS.items()}
-        return cls(columns, np.empty((0, n_labels), dtype=np.float32), ())
+        new = {name: np.empty((2, 0), dtype=NEW_TYPE) for name in criteria}
+        return cls(columns, new, np.empty((0, n_labels), dtype=np.float32), ())
 
     @classmethod
     def make(
-        cls, texts: Sequence[Text], probabilities: NDArray[np.float32], **columns: Any
+        cls,
+        texts: Sequence[Text],
+        probabilities: NDArray[np.float32],
+        new: Mapping[str, Any],
+        **columns: Any,
     ) -> Table:
         """Return a table of the given columns; a single value stands for every row."""
         n = len(texts)
@@ -71,7 +69,11 @@ class Table:
             name: np.array(np.broadcast_to(np.asarray(columns[name]), n), dtype=kind)
             for name, kind in COLUMNS.items()
         }
-        return cls(full, probabilities.astype("<f4"), tuple(texts))
+        added = {
+            name: np.array(np.broadcast_to(np.asarray(cells), (2, n)), dtype=NEW_TYPE)
+            for name, cells in new.items()
+        }
+        return cls(full, added, probabilities.astype("<f4"), tuple(texts))
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -79,24 +81,30 @@ class Table:
     def __getitem__(self, column: str) -> NDArray[Any]:
         return self.columns[column]
 
+    def ordered(self, criterion: str, rows: Any = slice(None)) -> bool:
+        """Return whether it is known what each text, or each of some rows, added."""
+        return bool((self.new[criterion][:, rows] != UNKNOWN).all())
+
     def take(self, rows: NDArray[np.int64]) -> Table:
         """Return the given rows, in the given order."""
         columns = {name: values[rows] for name, values in self.columns.items()}
+        new = {name: cells[:, rows] for name, cells in self.new.items()}
         texts = tuple(self.texts[row] for row in rows)
-        return Table(columns, self.probabilities[rows], texts)
+        return Table(columns, new, self.probabilities[rows], texts)
 
     def append(self, other: Table) -> Table:
         """Return the rows of both, one after the other."""
         columns = {n: np.concatenate([v, other.columns[n]]) for n, v in self.columns.items()}
+        new = {n: np.concatenate([v, other.new[n]], axis=1) for n, v in self.new.items()}
         probabilities = np.concatenate([self.probabilities, other.probabilities])
-        return Table(columns, probabilities, self.texts + other.texts)
+        return Table(columns, new, probabilities, self.texts + other.texts)
 
     def renumbered(self, **numbers: NDArray[Any]) -> Table:
         """Return the table with the values of a column, such as `run`, looked up in an array."""
         columns = dict(self.columns)
         for name, lookup in numbers.items():
             columns[name] = lookup[columns[name]].astype(COLUMNS[name])
-        return Table(columns, self.probabilities, self.texts)
+        return Table(columns, self.new, self.probabilities, self.texts)
 
     def in_order(self) -> Table:
         """Return the rows by run and number, each row once."""
@@ -109,6 +117,8 @@ class Table:
         n, n_labels = len(self), self.probabilities.shape[-1]
         if any(values.shape != (n,) for values in self.columns.values()):
             raise DataFileError("the columns of its table differ in length")
+        if any(cells.shape != (2, n) for cells in self.new.values()):
+            raise DataFileError("the columns of its table differ in length")
         if self.probabilities.shape != (n, n_labels):
             raise DataFileError("the probabilities in its table have the wrong shape")
         limits = {"run": (0, n_runs), "context": (0, n_contexts)}
@@ -116,4 +126,4 @@ class Table:
         for name, (low, end) in limits.items():
             values = self[name]
             if n and (values.min() < low or values.max() >= end):
-                raise DataFileError(f"the column '{name}' of its table points outside")
+                raise DataFileError(f"the column '{name}' of its table has values out of range")

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from heapq import heappop, heappush
 
 # A batch holds at most this many tokens, so that its activations stay small for long texts.
 MAX_TOKENS = 2048
-# Starting a batch takes about as long as so many tokens (a small BERT on a CPU).
-START = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,50 +69,3 @@ def batches_by_length(
         n = -(-len(rows) // largest)
         for k in range(n):
             yield rows[k * len(rows) // n : (k + 1) * len(rows) // n]
-
-
-def batches_with_padding(
-    lengths: Sequence[int], batch_size: int, at_a_time: int = 1
-) -> list[list[int]]:
-    """Return lists of indices of texts that are run together, filled up to their longest.
-
-    For what is not counted, such as embeddings: there few texts of each length come at a time.
-    Batches are cut so that filling up and starting anew cost least together; if several run at a
-    time, so that the last of them ends soonest. Texts of no tokens are left out.
-
-    >>> batches_with_padding([3, 90, 4, 0, 88, 3], batch_size=3)
-    [[1, 4], [2, 0, 5]]
-    >>> batches_with_padding([50, 50, 50, 50], batch_size=32, at_a_time=2)
-    [[0, 1], [2, 3]]
-    """
-    order = sorted((i for i, n in enumerate(lengths) if n), key=lambda i: -lengths[i])
-    shares = [-(-len(order) // parts) for parts in range(1, 2 * at_a_time + 1)]
-    sizes = {min(batch_size, share) for share in shares} if at_a_time > 1 else {batch_size}
-    ways = [_cheapest(order, lengths, size) for size in sorted(sizes, reverse=True)]
-    return min(ways, key=lambda batches: end_of(batches, lengths, at_a_time))
-
-
-def end_of(batches: Sequence[Sequence[int]], lengths: Sequence[int], at_a_time: int) -> float:
-    """Return when the last batch ends, counted in tokens, if each starts as soon as it can."""
-    free = [0.0] * at_a_time
-    for rows in batches:
-        first = heappop(free)
-        heappush(free, first + START + len(rows) * max(lengths[row] for row in rows))
-    return max(free)
-
-
-def _cheapest(order: Sequence[int], lengths: Sequence[int], batch_size: int) -> list[list[int]]:
-    """Cut texts, the longest first, where filling up and starting anew cost least together."""
-    costs, cuts = [0.0], [0]  # of the best way to run the first n texts, and where its last starts
-    for end in range(1, len(order) + 1):
-        starts = range(max(0, end - batch_size), end)
-        ways = [costs[start] + START + (end - start) * lengths[order[start]] for start in starts]
-        best = min(range(len(ways)), key=ways.__getitem__)
-        costs.append(ways[best])
-        cuts.append(starts[best])
-    found: list[list[int]] = []
-    end = len(order)
-    while end:
-        found.append(list(order[cuts[end] : end]))
-        end = cuts[end]
-    return found[::-1]

@@ -1,64 +1,76 @@
-"""The run side in one object: a subject, its taps, its kernels and its ranges.
+"""The run side in one object: a subject, its taps, its kernels, its criteria and its ranges.
 
-It measures and keeps no results; maps are handed in.
+It measures and keeps no results; maps are handed in. `Coverage` is the one that makes engines.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mncover.augment.packing import Packing, find_packing
-from mncover.criteria import COVER, MNCOVER, Metric
+from mncover.criteria.base import Criterion, Group, grouped
 from mncover.data.files import cache_folder
-from mncover.data.store import Identity
+from mncover.data.identity import Identity, Measured
+from mncover.data.results import gain_share
 from mncover.engine import ranges as calibration
 from mncover.engine.batches import Encoding, distinct
-from mncover.engine.hits import Hits
-from mncover.engine.kernels.backend import Array, Backend
+from mncover.engine.kernels import AUTO, kernels_for
+from mncover.engine.kernels.base import Array
 from mncover.engine.loading import fingerprint_model, fingerprint_tokenizer
-from mncover.engine.masking import Keep, MaskTable
+from mncover.engine.masking import Keep
 from mncover.engine.measure import Advance, measure
 from mncover.engine.ranges import Ranges
-from mncover.engine.readers import HitReader, NovelReader
+from mncover.engine.readers import HitReader, Maps, Reader
 from mncover.engine.subject import Subject
 from mncover.engine.taps import find_taps
-from mncover.engine.windows import Window, windows
+from mncover.engine.windows import RunTexts, Window, Windows
 from mncover.errors import MismatchError, NotCalibratedError, SettingsError
-from mncover.masks.masks import Masks
 from mncover.report.progress import bar
 from mncover.types import Settings, Text
 
-# Texts are tokenised and sorted in pieces of this many, so that no list of a whole training
+if TYPE_CHECKING:
+    from mncover.masks.masks import Masks
+
+# Texts are tokenised and sorted in pieces of this size, so that no list of a whole training
 # set's tokens is ever held.
 PIECE = 8192
 
 
 class Engine:
-    """Runs texts through a subject and reduces what its taps see."""
+    """Runs texts through a subject and reduces what its taps see.
+
+    `progress` None shows bars only on a terminal. The first criterion is the main one, which is
+    meant wherever none is named.
+    """
 
     def __init__(
         self,
         subject: Subject,
         settings: Settings,
-        batch_size: int,
-        progress: bool | None,
+        criteria: Sequence[Criterion],
         masks: Masks | None = None,
+        batch_size: int = 32,
+        progress: bool | None = None,
+        kernels: str = AUTO,
     ) -> None:
         if batch_size < 1:
             raise SettingsError(f"`batch_size` must be at least 1, got {batch_size}.")
         subject.check_length(settings.max_length)
         self.subject = subject
         self.settings = settings
+        self.criteria = {criterion.name: criterion for criterion in criteria}
+        self.groups = grouped(criteria, settings)
+        self.masks = masks
         self.batch_size = batch_size
         self.progress = progress
         self.taps = find_taps(subject)
         self.layout = self.taps.layout(settings.max_length)
-        self.backend = Backend(self.layout, settings.bins, subject.device)
-        self.masks = masks
+        self.kernels = kernels_for(self.layout, subject.device, kernels)
         if masks is not None:
             masks.require_tokenizer(self.tokenizer_fingerprint)
         self.ranges: Ranges | None = None
@@ -74,33 +86,73 @@ class Engine:
         """A digest of the tokenizer."""
         return fingerprint_tokenizer(self.subject.tokenizer)
 
+    @cached_property
+    def keep(self) -> Keep | None:
+        """The look-up of what counts, if there are masks."""
+        return None if self.masks is None else Keep(self.masks, self.kernels)
+
+    def bar(self, what: str, total: int) -> AbstractContextManager[Callable[[int], None]]:
+        """Show progress; yield a function that is told how much more is done."""
+        return bar(what, total, self.progress)
+
+    # Criteria.
+
     @property
-    def bounds(self) -> tuple[Array, Array]:
-        """Low and high of every neuron, on the subject's device."""
-        if self._bounds is None:
-            raise NotCalibratedError("call calibrate() first: without ranges there are no bins.")
-        return self._bounds
+    def main(self) -> str:
+        """The name of the main criterion."""
+        return next(iter(self.criteria))
+
+    def check(self, criterion: str) -> str:
+        """Return the name of a criterion that is measured; refuse another."""
+        if criterion not in self.criteria:
+            hint = ", and there are no masks" if criterion == "mncover" else ""
+            names = ", ".join(self.criteria)
+            raise SettingsError(f"{criterion!r} is not measured{hint}; there is {names}.")
+        return criterion
+
+    def group(self, criterion: str) -> Group:
+        """Return the group that a criterion is in."""
+        return next(group for group in self.groups if criterion in group.names)
+
+    def gain(self, criterion: str, hidden: object, attention: object) -> NDArray[np.float64]:
+        """Return newly hit cells, numbers or arrays, as what they add to a criterion."""
+        cells = self.group(criterion).cells
+        return np.asarray(gain_share(self.layout, self.settings, cells, hidden, attention))
+
+    def new_bits(self, criterion: str) -> Array:
+        """Return a criterion's map in which nothing was hit."""
+        return self.kernels.new_bits(self.group(criterion).cells)
+
+    def new_maps(self) -> dict[str, Array]:
+        """Return a map of each criterion in which nothing was hit."""
+        return {name: self.new_bits(name) for name in self.criteria}
+
+    # Identity.
 
     def identity(self) -> Identity:
         """Return what tells this measurement from others."""
-        if self.ranges is None:
-            raise NotCalibratedError("call calibrate() first: without ranges there are no bins.")
-        reachable = self.ranges.reachable_bins(self.settings.bins)
+        ranges = self._require_ranges()
         return Identity(
             model=self.subject.name,
             model_fingerprint=self.model_fingerprint,
             tokenizer_fingerprint=self.tokenizer_fingerprint,
-            ranges_fingerprint=self.ranges.fingerprint,
+            ranges_fingerprint=ranges.fingerprint,
             settings=self.settings,
             layout=self.layout,
             labels=tuple(self.subject.labels),
-            calibration_texts=self.ranges.texts,
-            reachable=tuple(tuple(int(n) for n in groups) for groups in reachable),
+            calibration_texts=ranges.texts,
             masks=None if self.masks is None else self.masks.summary(),
+            criteria=tuple(self._measured(one, ranges) for one in self.criteria.values()),
         )
 
+    def _measured(self, criterion: Criterion, ranges: Ranges) -> Measured:
+        cells = criterion.cells(self.settings)
+        counts = criterion.reachable(self.layout, ranges.low, ranges.high, cells)
+        reachable = tuple(tuple(int(n) for n in groups) for groups in counts)
+        return Measured(criterion.name, criterion.title, cells, reachable)
+
     def require_same_subject(self, identity: Identity) -> None:
-        """Refuse data that was measured on another model or tokenizer."""
+        """Refuse data that was measured on another model or tokenizer, or with other masks."""
         for what, mine, theirs in (
             ("model", self.model_fingerprint, identity.model_fingerprint),
             ("tokenizer", self.tokenizer_fingerprint, identity.tokenizer_fingerprint),
@@ -114,6 +166,20 @@ class Engine:
             had = "without masks" if identity.masks is None else "with masks, but not with these"
             raise MismatchError(f"the data was measured {had}: give the same `masks`.")
 
+    # Ranges.
+
+    def _require_ranges(self) -> Ranges:
+        if self.ranges is None:
+            raise NotCalibratedError("call calibrate() first: without ranges there are no bins.")
+        return self.ranges
+
+    @property
+    def bounds(self) -> tuple[Array, Array]:
+        """Low and high of every neuron, on the subject's device."""
+        self._require_ranges()
+        assert self._bounds is not None
+        return self._bounds
+
     def calibrate(self, texts: Sequence[Text], cache: bool) -> Ranges:
         """Return the ranges over texts, from the cache if they are there."""
         path = None
@@ -126,34 +192,25 @@ class Engine:
                 self.settings.max_length,
             )
             path = cache_folder("ranges") / f"{key}.safetensors"
-        with bar("Calibrating", len(texts), self.progress) as advance:
+        with self.bar("Calibrating", len(texts)) as advance:
             return calibration.calibrate(
-                self.taps, self.backend, texts, self.batch_size, advance, path
+                self.taps, self.kernels, texts, self.batch_size, advance, path
             )
 
     def use_ranges(self, ranges: Ranges) -> None:
         """Cut bins by these ranges from now on."""
         self.ranges = ranges
-        to_device = self.backend.to_device
+        to_device = self.kernels.to_device
         self._bounds = (to_device(ranges.low), to_device(ranges.high))
 
-    @cached_property
-    def keep(self) -> Keep | None:
-        """The look-up of what counts, if there are masks."""
-        if self.masks is None:
-            return None
-        return Keep(MaskTable(self.masks, self.subject.device), self.backend)
-
-    def new_hits(self) -> Hits:
-        """Return maps in which nothing was hit."""
-        return Hits.empty(self.backend, self.masks is not None)
+    # Measuring.
 
     def hit(
-        self, texts: Sequence[Text], hits: Hits
+        self, texts: Sequence[Text], maps: Maps
     ) -> Iterator[tuple[Sequence[Text], list[Encoding], NDArray[np.float32]]]:
         """Add the hits of texts to maps, piece by piece, in any order within a piece."""
-        reader = HitReader(self.backend, *self.bounds, hits, self.keep)
-        with bar("Measuring", len(texts), self.progress) as advance:
+        reader = HitReader(self.kernels, self.bounds, self.groups, maps, self.keep)
+        with self.bar("Measuring", len(texts)) as advance:
             for start in range(0, len(texts), PIECE):
                 piece = texts[start : start + PIECE]
                 encodings = self.subject.encode(piece, self.settings.max_length)
@@ -163,78 +220,50 @@ class Engine:
                 found = measure(self.taps, *chosen, reader, self.batch_size, advance)
                 yield piece, encodings, found[which]
 
-    def novel(
-        self, texts: Sequence[Text], words: Array, metric: Metric = COVER
-    ) -> tuple[NDArray[np.int64], ...]:
-        """Count the hidden and attention bins that each text would add to a metric's map."""
-        keep = self.keep if metric == MNCOVER else None
-        parts: list[list[NDArray[np.int64]]] = [[], []]
-        with bar("Measuring", len(texts), self.progress) as advance:
-            for start in range(0, len(texts), PIECE):
-                piece = texts[start : start + PIECE]
-                encodings = self.subject.encode(piece, self.settings.max_length)
-                reader = NovelReader(self.backend, *self.bounds, words, len(piece), keep)
-                measure(self.taps, piece, encodings, reader, self.batch_size, advance)
-                for part, kind in zip(parts, ("hidden", "attention"), strict=True):
-                    part.append(self.backend.to_numpy(reader.new_bins[kind]))
-        nothing = [np.zeros(0, dtype=np.int64)]
-        return tuple(np.concatenate(part or nothing) for part in parts)
+    def gains(self, texts: Sequence[Text], bits: Array, criterion: str) -> NDArray[np.float64]:
+        """Return what each text would add to a criterion's map, which does not change."""
+        new: list[tuple[int, int]] = []
+        with self.bar("Measuring", len(texts)) as advance:
+            for window in self.windows([[text] for text in texts], advance):
+                rows = range(len(window.texts))
+                new += [self.add(window, row, bits, criterion, store=False) for row in rows]
+        return self.gain(criterion, *np.array(new, dtype=np.int64).reshape(-1, 2).T)
 
     def windows(
-        self, groups: Sequence[Sequence[Text]], advance: Advance, whole: bool = False
+        self,
+        cases: Sequence[Sequence[Text]],
+        advance: Advance,
+        whole: bool = False,
+        run: RunTexts = measure,
+        wrap: Callable[[Reader], Reader] | None = None,
     ) -> Iterator[Window]:
-        """Run groups of texts and yield them in order, window by window, or as one window."""
-        run_by = (self.taps, self.backend, self.bounds)
-        return windows(*run_by, groups, self.batch_size, advance, self.keep, whole)
+        """Run cases and yield them in order, window by window, or as one window."""
+        what = (self.taps, self.kernels, self.bounds, self.groups, self.keep, self.batch_size)
+        return Windows(*what, run, wrap).over(cases, advance, whole)
 
-    @cached_property
-    def packing(self) -> Packing | None:
-        """How texts of different lengths run together, if they can."""
-        return find_packing(self.taps, self.settings.max_length)
-
-    def embed(self, texts: Sequence[Text]) -> Iterator[Window]:
-        """Run texts and yield them in order, with the means of their last hidden states.
-
-        The windows have no probabilities.
-        """
-        return windows(
-            self.taps,
-            self.backend,
-            self.bounds,
-            [[text] for text in texts],
-            self.batch_size,
-            lambda n: None,
-            self.keep,
-            with_means=True,
-            packing=self.packing,
-        )
+    def codes(self, window: Window, row: int, criterion: str) -> Array:
+        """Return the codes of a window's text that count for a criterion."""
+        group = self.group(criterion)
+        return window.codes(row, group, masked=criterion == group.masked)
 
     def add(
-        self,
-        window: Window,
-        row: int,
-        words: Array,
-        store: bool = True,
-        metric: Metric = COVER,
+        self, window: Window, row: int, bits: Array, criterion: str, store: bool = True
     ) -> tuple[int, int]:
-        """Count the hidden and attention bins of a window's text that are new to a metric's map.
+        """Count the hidden and attention cells of a window's text that are new to a map.
 
         With `store` they are added to it.
         """
         length = window.length(row)
         if not length:
             return 0, 0
-        return self.walk(window.codes(row, metric), length, words, store)
+        return self.walk(self.codes(window, row, criterion), length, bits, criterion, store)
 
-    def walk(self, codes: Array, length: int, words: Array, store: bool = True) -> tuple[int, int]:
+    def walk(
+        self, codes: Array, length: int, bits: Array, criterion: str, store: bool = True
+    ) -> tuple[int, int]:
         """Do the same for a text of `length` tokens whose codes are given."""
-        backend = self.backend
-        new = backend.kernels.walk(
-            codes, backend.none, backend.table, length, backend.per_neuron, words, store
-        )
-        return int(new[0]), int(new[1])
+        return self.kernels.walk(codes, length, self.group(criterion).cells, bits, store)
 
-    def copy_touched(self, length: int, source: Array, target: Array) -> None:
-        """Copy the part of a map that a text of `length` tokens can touch."""
-        backend = self.backend
-        backend.kernels.copy_touched(backend.table, length, backend.per_neuron, source, target)
+    def copy_touched(self, length: int, criterion: str, source: Array, target: Array) -> None:
+        """Copy the part of a criterion's map that a text of `length` tokens can touch."""
+        self.kernels.copy_touched(length, self.group(criterion).cells, source, target)

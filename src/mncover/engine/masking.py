@@ -1,7 +1,4 @@
-"""Look up all pairs of all texts of a batch at once, on the subject's device.
-
-Which neurons of a batch of texts the masks let count, as the kernels want it.
-"""
+"""Which tokens and pairs of a batch the masks let count, looked up all at once on the device."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mncover.data.layout import Site
-from mncover.engine.kernels.backend import Array, Backend
+from mncover.engine.kernels.base import Array, Kernels
 
 if TYPE_CHECKING:
     from mncover.masks.masks import Masks
@@ -33,7 +30,7 @@ class PairTable:
         self.is_special[special] = True
 
     def always(self, ids: Tensor) -> Tensor:
-        """Return which tokens [n, T] are special and so always count."""
+        """Return which tokens [n, T] are special and therefore always count."""
         return self.is_special[ids]
 
     def places(self, ids: Tensor) -> Tensor:
@@ -67,7 +64,7 @@ class MaskTable:
         self.keep_pairs = here(np.concatenate([masks.keep_pairs, ends]))
         self.by_words = masks.unseen == "words"
 
-    def words_of(self, ids: Tensor) -> Tensor:
+    def tokens_of(self, ids: Tensor) -> Tensor:
         """Return which tokens [n, T] count."""
         return self.keep_words[ids]
 
@@ -76,31 +73,31 @@ class MaskTable:
         places = self.pairs.places(ids)
         keep = self.keep_pairs[places]
         if self.by_words:
-            words = self.words_of(ids)
-            keep |= (places == UNSEEN) & words[:, :, None] & words[:, None, :]
+            tokens = self.tokens_of(ids)
+            keep |= (places == UNSEEN) & tokens[:, :, None] & tokens[:, None, :]
         return keep
 
 
 class Keep:
-    """Looks the words and pairs of batches up."""
+    """Looks up the tokens and pairs of batches, as the kernels want them."""
 
-    def __init__(self, table: MaskTable, backend: Backend) -> None:
-        self.table = table
-        self.backend = backend
+    def __init__(self, masks: Masks, kernels: Kernels) -> None:
+        self.table = MaskTable(masks, kernels.device)
+        self.kernels = kernels
 
     def of(self, ids: Tensor) -> Kept:
         """Return what counts of a batch of tokens [n, T]."""
-        words = self.table.words_of(ids).to(torch.uint8)
-        return Kept(words, self.table.pairs_of(ids).to(torch.uint8), self.backend)
+        tokens = self.table.tokens_of(ids).to(torch.uint8)
+        return Kept(tokens, self.table.pairs_of(ids).to(torch.uint8), self.kernels)
 
 
 class Kept:
-    """1 for the words [n, T] and pairs [n, T, T] of a batch that count, 0 for the others."""
+    """1 for the tokens [n, T] and pairs [n, T, T] of a batch that count, 0 for the others."""
 
-    def __init__(self, words: Tensor, pairs: Tensor, backend: Backend) -> None:
-        self.words = words
+    def __init__(self, tokens: Tensor, pairs: Tensor, kernels: Kernels) -> None:
+        self.tokens = tokens
         self.pairs = pairs
-        self.backend = backend
+        self.kernels = kernels
         self._parts: dict[tuple[str, int], Array] = {}
 
     def at(self, site: Site) -> Array:
@@ -109,6 +106,6 @@ class Kept:
         if key not in self._parts:
             part = self.pairs
             if site.kind == "hidden":
-                part = self.words[..., None].expand(-1, -1, site.columns)
-            self._parts[key] = self.backend.as_array(part.flatten(1))
+                part = self.tokens[..., None].expand(-1, -1, site.columns)
+            self._parts[key] = self.kernels.as_array(part.flatten(1))
         return self._parts[key]

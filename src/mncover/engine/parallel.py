@@ -1,9 +1,9 @@
-"""Run batches side by side: a batch for every thread, not every thread on one batch.
+"""Run batches in parallel: a batch for every thread, not every thread on one batch.
 
-Between the large products of a model lie small steps, and Python, that keep one thread busy and
-the others waiting. Side by side these overlap, so the processor has less idle time. It is also more
-exact: where many threads share a product, how it is cut, and so how it is rounded, may depend on
-the size of the batch (seen with MKL on an Intel machine, not on an AMD one).
+Between the large matrix products of a model are small steps, and Python, that keep one thread
+busy and the others waiting; with a batch on each thread these overlap. It is also more exact:
+where threads share a product, how it is split, and so rounded, may depend on the size of the
+batch (seen with MKL on an Intel machine, not on an AMD one).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Found = TypeVar("Found")
 # From 8 to 16 a small BERT gained 30 %, a larger one 60 %: Python's lock begins to weigh.
 MOST = 16
 # More gain little: 512 were 4 % faster on two cores, but took 16 MiB more with a small BERT.
-LANE_TOKENS = 352
+WORKER_TOKENS = 352
 
 
 class Map(Protocol):
@@ -35,7 +35,7 @@ class Map(Protocol):
         """Yield what `work` gives, or raise what it raised."""
 
 
-def lanes(device: torch.device) -> int:
+def workers_on(device: torch.device) -> int:
     """Return how many batches are to run at a time.
 
     One on a GPU, which is shared by its own scheduler; one if torch was told to use one thread
@@ -48,11 +48,11 @@ def lanes(device: torch.device) -> int:
 
 def batch_tokens(n: int) -> int:
     """Return how many tokens a batch may have if `n` run at a time."""
-    return MAX_TOKENS if n == 1 else LANE_TOKENS
+    return MAX_TOKENS if n == 1 else WORKER_TOKENS
 
 
 @contextmanager
-def side_by_side(n: int) -> Iterator[Map]:
+def parallel(n: int) -> Iterator[Map]:
     """Yield a `map` whose calls run in `n` threads, in each of which torch uses one.
 
     It takes few items ahead of what was asked for. When the block ends, however it ends, no call

@@ -1,11 +1,9 @@
-"""The range of every neuron: the smallest and largest value over the calibration texts.
-
-Find the range of every neuron over the calibration texts, and remember it.
+"""The range of every neuron over the calibration texts: find it, and remember it.
 
 Ranges are kept in the user's cache folder under a key of model, tokenizer, texts and settings.
 While a long calibration runs, what is finished is kept there too, so that an interrupted one
-goes on where it was. Files are renamed into place, so runs side by side do no harm: at worst
-both do the work.
+resumes. Files are renamed into place, so several runs at once do no harm: at worst all of them do
+the work.
 """
 
 from __future__ import annotations
@@ -17,7 +15,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +23,9 @@ from safetensors.numpy import save_file
 
 from mncover.data.files import replacing
 from mncover.data.layout import Layout
+from mncover.data.resume import Unfinished
 from mncover.engine.batches import distinct
-from mncover.engine.kernels.backend import Backend
+from mncover.engine.kernels.base import Kernels
 from mncover.engine.measure import Advance, measure
 from mncover.engine.readers import WidenReader
 from mncover.engine.taps import Taps
@@ -75,33 +73,23 @@ class Ranges:
                 self.low[part].reshape(site.shape)[:, future] = np.inf
                 self.high[part].reshape(site.shape)[:, future] = -np.inf
 
-    def reachable_bins(self, bins: int) -> list[NDArray[np.int64]]:
-        """Return, for each site and group, how many bins can be hit at all.
-
-        All bins of a neuron that varied, the first bin of one that did not, none of one that
-        no calibration text reached.
-        """
-        counts = []
-        for site, part in self.layout.spans():
-            low, high = self.low[part], self.high[part]
-            varied = (low < high).reshape(site.groups, -1).sum(axis=1, dtype=np.int64)
-            constant = (low == high).reshape(site.groups, -1).sum(axis=1, dtype=np.int64)
-            counts.append(varied * bins + constant)
-        return counts
-
-    def save(self, path: Path, **notes: Any) -> None:
-        """Write the ranges to a file, with notes that `load` gives back."""
-        about = {"format": FORMAT, "texts": self.texts, "layout": self.layout.to_json(), **notes}
+    def save(self, path: Path) -> None:
+        """Write the ranges to a file, replacing it in one step."""
         with replacing(path) as temporary:
-            arrays = {"low": self.low, "high": self.high}
-            try:
-                save_file(arrays, temporary, metadata={"mncover": json.dumps(about)})
-            except SafetensorError as error:
-                raise OSError(str(error)) from error
+            self.write(temporary)
+
+    def write(self, path: Path) -> None:
+        """Write the ranges to a path that nobody reads yet."""
+        about = {"format": FORMAT, "texts": self.texts, "layout": self.layout.to_json()}
+        arrays = {"low": self.low, "high": self.high}
+        try:
+            save_file(arrays, path, metadata={"mncover": json.dumps(about)})
+        except SafetensorError as error:
+            raise OSError(str(error)) from error
 
     @classmethod
-    def load(cls, path: Path) -> tuple[Ranges, dict[str, Any]]:
-        """Read ranges and notes from a file."""
+    def load(cls, path: Path) -> Ranges:
+        """Read ranges from a file."""
         try:
             with safe_open(path, framework="numpy") as file:
                 about = json.loads((file.metadata() or {}).get("mncover", "{}"))
@@ -112,8 +100,8 @@ class Ranges:
             raise DataFileError(f"{path}: not a file of ranges that this version reads.")
         layout = Layout.from_json(about["layout"])
         if low.shape != (layout.slots,) or high.shape != low.shape:
-            raise DataFileError(f"{path}: its arrays do not have the size its header tells.")
-        return cls(layout, low, high, about["texts"]), about
+            raise DataFileError(f"{path}: its arrays do not have the size that its header gives.")
+        return cls(layout, low, high, about["texts"])
 
 
 CHUNK = 4096
@@ -131,7 +119,7 @@ def cache_key(model: str, tokenizer: str, texts: Sequence[Text], taps: Taps, len
 
 def calibrate(
     taps: Taps,
-    backend: Backend,
+    kernels: Kernels,
     texts: Sequence[Text],
     batch_size: int,
     advance: Advance,
@@ -141,28 +129,35 @@ def calibrate(
     """Return the ranges over the texts; `cache` is the file that keeps them, or is to."""
     if not texts:
         raise TextError("calibration needs at least one text.")
-    kept = _load(cache, backend) if cache else None
+    layout = kernels.layout
+    kept = None if cache is None else _load(cache, layout)
     if kept is not None:
         advance(len(texts))
         return kept
-    partial = cache.with_suffix(".partial") if cache else None
-    ranges = (_load(partial, backend) if partial else None) or Ranges.empty(backend.layout)
+    partial = None if cache is None else Unfinished(cache.with_suffix(".partial"), "calibration")
+    ranges = _resumed(partial, layout) or Ranges.empty(layout)
     advance(ranges.texts)
-    reader = WidenReader(backend, backend.to_device(ranges.low), backend.to_device(ranges.high))
+    reader = WidenReader(kernels, kernels.to_device(ranges.low), kernels.to_device(ranges.high))
     for start in range(ranges.texts, len(texts), chunk):
         part = texts[start : start + chunk]
         _observe(taps, part, reader, batch_size, advance)
-        low, high = backend.to_numpy(reader.low), backend.to_numpy(reader.high)
-        ranges = Ranges(backend.layout, low, high, start + len(part))
+        low, high = kernels.to_numpy(reader.low), kernels.to_numpy(reader.high)
+        ranges = Ranges(layout, low, high, start + len(part))
         ranges.forget_future()
         if partial is not None and ranges.texts < len(texts):
-            _keep(ranges, partial)
+            _keep(ranges, partial.path)
     if not (ranges.low <= ranges.high).any():
         raise TextError("no calibration text has any token: there is nothing to measure.")
     if cache is not None and partial is not None:
         _keep(ranges, cache)
-        partial.unlink(missing_ok=True)
+        partial.remove()
     return ranges
+
+
+def _resumed(partial: Unfinished | None, layout: Layout) -> Ranges | None:
+    if partial is None:
+        return None
+    return partial.load(lambda path: _load(path, layout), lambda found: f"{found.texts:,} texts")
 
 
 def _keep(ranges: Ranges, path: Path) -> None:
@@ -170,25 +165,25 @@ def _keep(ranges: Ranges, path: Path) -> None:
     try:
         ranges.save(path)
     except OSError as error:
-        warnings.warn(f"the ranges cannot be kept: {path.parent}: {error.strerror}.", stacklevel=2)
+        warnings.warn(f"cannot cache the ranges in {path.parent}: {error.strerror}.", stacklevel=2)
 
 
 def _observe(
     taps: Taps, texts: Sequence[Text], reader: WidenReader, batch_size: int, advance: Advance
 ) -> None:
-    encodings = taps.subject.encode(texts, reader.backend.layout.sites[0].rows)
+    encodings = taps.subject.encode(texts, reader.kernels.layout.sites[0].rows)
     first, _ = distinct(encodings)
     advance(len(texts) - len(first))
     picked = [texts[i] for i in first]
     measure(taps, picked, [encodings[i] for i in first], reader, batch_size, advance)
 
 
-def _load(path: Path, backend: Backend) -> Ranges | None:
+def _load(path: Path, layout: Layout) -> Ranges | None:
     """Return kept ranges; a file that is missing or damaged is the same as none."""
     if not path.exists():
         return None
     try:
-        ranges, _ = Ranges.load(path)
+        ranges = Ranges.load(path)
     except DataFileError:
         return None
-    return ranges if ranges.layout == backend.layout else None
+    return ranges if ranges.layout == layout else None

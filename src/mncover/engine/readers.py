@@ -6,23 +6,24 @@ tensor of that batch.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from threading import Lock
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.functional import normalize
 
+from mncover.criteria.base import Group
 from mncover.data.layout import Kind, Site
-from mncover.engine.hits import Hits
-from mncover.engine.kernels.backend import Array, Backend
+from mncover.data.maps import ints_per_neuron
+from mncover.engine.kernels.base import Array, Block, Kernels
 from mncover.engine.masking import Keep, Kept
 from mncover.engine.spool import Spool
 from mncover.engine.taps import Read
 from mncover.errors import ModelError
+
+Maps = Mapping[str, Array]  # the coverage map of each criterion
 
 
 class NotFiniteError(Exception):
@@ -52,12 +53,17 @@ class Batch:
 
 
 class _SiteReader:
-    """Checks a tensor's shape, and that all of it was finite; the rest is the subclass's."""
+    """Checks a tensor's shape, and that all of it was finite; the rest is the subclass's.
 
-    def __init__(self, backend: Backend, keep: Keep | None = None) -> None:
-        self.backend = backend
-        self.kernels = backend.kernels
+    `low` and `high` are the ranges. `locks` has one for each site: of two batches that run in
+    parallel only one at a time changes a site's ranges or maps.
+    """
+
+    def __init__(self, kernels: Kernels, low: Array, high: Array, keep: Keep | None = None) -> None:
+        self.kernels = kernels
+        self.low, self.high = low, high
         self.keep = keep
+        self.locks = {site: Lock() for site in kernels.layout.sites}
 
     def begin(self, rows: list[int], ids: Tensor) -> Read:
         """Take the indices of a batch's texts and their tokens [n, T]; return who reads it."""
@@ -69,8 +75,8 @@ class _SiteReader:
 
     def read(self, batch: Batch, kind: Kind, layer: int, tensor: Tensor) -> None:
         """Take one site's values."""
-        site, texts, length = self.backend.site(kind, layer), len(batch.rows), batch.length
-        values = self.backend.values(tensor[:texts])  # behind them are copies
+        site, texts, length = self.kernels.site(kind, layer), len(batch.rows), batch.length
+        values = self.kernels.values(tensor[:texts])  # behind them are copies
         shape = (texts, site.groups, length, site.touched_columns(length))
         if tuple(values.shape) != (shape if kind == "attention" else (shape[0], *shape[2:])):
             raise ModelError(
@@ -84,113 +90,67 @@ class _SiteReader:
         """Use the values [texts, groups, n]; return whether all of them were finite."""
         raise NotImplementedError
 
-
-class _RangeReader(_SiteReader):
-    """A reader that needs the ranges.
-
-    `locks` has one for each site: of two batches that run side by side only one at a time changes
-    a site's ranges or maps.
-    """
-
-    def __init__(self, backend: Backend, low: Array, high: Array, keep: Keep | None = None) -> None:
-        super().__init__(backend, keep)
-        self.low, self.high = low, high
-        self.locks = {site: Lock() for site in backend.layout.sites}
-
-    def ranges(self, site: Site, length: int) -> tuple[Array, Array]:
-        """Return low and high of the neurons that texts of `length` tokens touch at a site."""
-        cut = self.backend.touched_ranges
-        return cut(self.low, site, length), cut(self.high, site, length)
+    def block(self, batch: Batch, site: Site, values: Array) -> Block:
+        """Return the values of a site with the ranges of their neurons, and which of them count."""
+        low, high = (self.kernels.touched(one, site, batch.length) for one in (self.low, self.high))
+        return Block(values, low, high, None if batch.kept is None else batch.kept.at(site))
 
 
-class WidenReader(_RangeReader):
+class WidenReader(_SiteReader):
     """Stretches ranges so that they hold everything seen."""
 
     def reduce(self, batch: Batch, site: Site, values: Array) -> bool:
-        """Use the values [texts, groups, n]; return whether all of them were finite."""
+        """Widen the ranges of one site."""
         with self.locks[site]:
-            low, high = self.ranges(site, batch.length)
+            _, low, high, _ = self.block(batch, site, values)
             finite = self.kernels.widen(values, low, high)
-            self.backend.put_back(self.low, site, batch.length, low)
-            self.backend.put_back(self.high, site, batch.length, high)
-        return bool(finite)
+            self.kernels.put_back(self.low, site, batch.length, low)
+            self.kernels.put_back(self.high, site, batch.length, high)
+        return finite
 
 
-class HitReader(_RangeReader):
-    """Adds everything seen to maps; the order of texts is of no matter."""
-
-    def __init__(
-        self, backend: Backend, low: Array, high: Array, hits: Hits, keep: Keep | None
-    ) -> None:
-        super().__init__(backend, low, high, keep)
-        self.hits = hits
-
-    def reduce(self, batch: Batch, site: Site, values: Array) -> bool:
-        """Use the values [texts, groups, n]; return whether all of them were finite."""
-        cut, length = self.backend.touched_words, batch.length
-        maps = [words for _, words in self.hits]
-        keep = [] if batch.kept is None else [batch.kept.at(site)]
-        low, high = self.ranges(site, length)
-        with self.locks[site]:
-            parts = [cut(words, site, length) for words in maps]
-            finite = self.kernels.hit(values, low, high, self.backend.bins, *parts, *keep)
-            for words, part in zip(maps, parts, strict=True):
-                self.backend.put_back(words, site, length, part)
-        return bool(finite)
-
-
-class NovelReader(_RangeReader):
-    """Counts, for each text, the hidden and attention bins that a map does not have yet."""
+class HitReader(_SiteReader):
+    """Adds everything seen to the maps of some criteria; the order of texts does not matter."""
 
     def __init__(
-        self, backend: Backend, low: Array, high: Array, words: Array, n: int, keep: Keep | None
+        self,
+        kernels: Kernels,
+        bounds: tuple[Array, Array],
+        groups: Sequence[Group],
+        maps: Maps,
+        keep: Keep | None,
     ) -> None:
-        super().__init__(backend, low, high, keep)
-        self.words = words
-        self.new_bins = {"hidden": backend.new_counts(n), "attention": backend.new_counts(n)}
+        super().__init__(kernels, *bounds, keep)
+        self.groups = groups
+        self.maps = maps
 
     def reduce(self, batch: Batch, site: Site, values: Array) -> bool:
-        """Use the values [texts, groups, n]; return whether all of them were finite."""
-        words = self.backend.touched_words(self.words, site, batch.length)
-        counts = self.backend.new_counts(len(batch.rows))
-        keep = [] if batch.kept is None else [batch.kept.at(site)]
-        low, high = self.ranges(site, batch.length)
-        finite = self.kernels.novel(values, low, high, self.backend.bins, words, counts, *keep)
-        self.new_bins[site.kind][batch.rows] += counts  # no other batch has these texts
-        return bool(finite)
+        """Hit the cells of one site."""
+        kernels, length = self.kernels, batch.length
+        block, finite = self.block(batch, site, values), True
+        for group in self.groups:
+            bits, width = [self.maps[name] for name in group.names], ints_per_neuron(group.cells)
+            with self.locks[site]:
+                parts = [kernels.touched(one, site, length, width) for one in bits]
+                finite &= kernels.hit(group, block, *parts)
+                for one, part in zip(bits, parts, strict=True):
+                    kernels.put_back(one, site, length, part)
+        return finite
 
 
-class MeanReader:
-    """Hands everything on to another reader, and takes the means of the last hidden states.
-
-    `means` has, for each text, what `embedding.py` calls its embedding.
-    """
-
-    def __init__(self, reader: Reader, last: int) -> None:
-        self.reader = reader
-        self.last = last
-        self.means: dict[int, NDArray[np.float32]] = {}
-
-    def begin(self, rows: list[int], ids: Tensor) -> Read:
-        """Take the indices of a batch's texts and their tokens [n, T]; return who reads it."""
-        hand_on = self.reader.begin(rows, ids)
-
-        def read(kind: Kind, layer: int, tensor: Tensor) -> None:
-            hand_on(kind, layer, tensor)
-            if (kind, layer) == ("hidden", self.last):
-                means = normalize(tensor[: len(rows)].float().mean(1), dim=-1)
-                self.means.update(zip(rows, means.cpu().numpy(), strict=True))
-
-        return read
-
-
-class EncodeReader(_RangeReader):
+class EncodeReader(_SiteReader):
     """Keeps every text's codes in a spool, to be walked in order afterwards."""
 
     def __init__(
-        self, backend: Backend, low: Array, high: Array, spool: Spool, keep: Keep | None
+        self,
+        kernels: Kernels,
+        bounds: tuple[Array, Array],
+        groups: Sequence[Group],
+        spool: Spool,
+        keep: Keep | None,
     ) -> None:
-        super().__init__(backend, low, high, keep)
+        super().__init__(kernels, *bounds, keep)
+        self.groups = groups
         self.spool = spool
 
     def begin(self, rows: list[int], ids: Tensor) -> Read:
@@ -200,10 +160,10 @@ class EncodeReader(_RangeReader):
         return partial(self.read, batch)
 
     def reduce(self, batch: Batch, site: Site, values: Array) -> bool:
-        """Use the values [texts, groups, n]; return whether all of them were finite."""
-        backend = self.backend
-        codes = backend.new_codes(len(batch.rows), site, batch.length)
-        low, high = self.ranges(site, batch.length)
-        finite = self.kernels.encode(values, low, high, backend.bins, codes, backend.none)
-        self.spool.write(batch.rows[0], site, codes)
-        return bool(finite)
+        """Encode the values of one site."""
+        kernels, block, finite = self.kernels, self.block(batch, site, values), True
+        for group in self.groups:
+            codes = kernels.new_codes(len(batch.rows), site, batch.length, group.cells)
+            finite &= kernels.encode(group, block, codes)
+            self.spool.write(batch.rows[0], site, group, codes)
+        return finite

@@ -1,16 +1,10 @@
-"""Which modules of a model yield its sites, by transformers' own declaration.
+"""Read the sites of any Hugging Face model while it runs.
 
-Each model class may declare `_can_record_outputs`: for `hidden_states` and `attentions` the
-classes (or names) of the modules that produce them and the place in their output. This file
-reads the declaration; `taps.py` checks it against the model and uses it.
-
-Read the sites of any Hugging Face model while it runs.
-
-transformers declares on each model which modules produce `hidden_states` and `attentions`
-(`_can_record_outputs`). A hook on those modules hands every tensor over at once, so that no
-more than one layer's values exist at a time. Before a model is measured, a short text is run
-both ways, and the hooks are used only if they see exactly what `output_hidden_states` and
-`output_attentions` return. Otherwise, and for models that declare nothing, those outputs
+transformers declares on each model which modules produce `hidden_states` and `attentions`, and
+where in their output (`_can_record_outputs`). A hook on those modules hands every tensor over at
+once, so that no more than one layer's values exist at a time. Before a model is measured, a short
+text is run both ways, and the hooks are used only if they see exactly what `output_hidden_states`
+and `output_attentions` return. Otherwise, and for models that declare nothing, those outputs
 themselves are read, which costs the memory of all layers of a batch but is always right.
 """
 
@@ -19,7 +13,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -248,21 +242,8 @@ def _hooked_candidates(plain: Taps) -> Iterator[Taps]:
     """Yield the ways in which hooks might see the sites: without and with a last norm."""
     modules, owner = declared_taps(plain.subject.traced)
     if modules:
-        yield _with_hooks(plain, modules, None)
-        yield _with_hooks(plain, modules, owner)
-
-
-def _with_hooks(plain: Taps, modules: tuple[Tap, ...], final: nn.Module | None) -> Taps:
-    return Taps(
-        plain.subject,
-        plain.n_hidden,
-        plain.n_attention,
-        plain.width,
-        plain.heads,
-        plain.causal,
-        modules,
-        final,
-    )
+        yield replace(plain, modules=modules)
+        yield replace(plain, modules=modules, final=owner)
 
 
 def _sees(taps: Taps, inputs: dict[str, Tensor], hidden: Any, attention: Any) -> bool:

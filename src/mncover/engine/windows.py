@@ -2,141 +2,156 @@
 
 Texts are taken in windows. A window's texts are run in length-sorted batches, their codes wait
 in a spool, and whoever walks the window reads them in order. The larger the window, the fuller
-the batches: below some thousand texts the model, not the walk, becomes slow.
+the batches: below a few thousand texts the model, not the walk, becomes slow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mncover.augment.packing import Packing
-from mncover.criteria import COVER, Metric
+from mncover.criteria.base import Group
 from mncover.engine.batches import Encoding, distinct
-from mncover.engine.kernels.backend import Array, Backend
+from mncover.engine.kernels.base import Array, Kernels, code_type
 from mncover.engine.masking import Keep
 from mncover.engine.measure import Advance, measure
-from mncover.engine.readers import EncodeReader, MeanReader, Reader
-from mncover.engine.spool import Spool, spool_halves
+from mncover.engine.readers import EncodeReader, Reader
+from mncover.engine.spool import Spool
 from mncover.engine.taps import Taps
 from mncover.types import Text
 
 WINDOW_TEXTS = 4096
 WINDOW_BYTES = 512 * 2**20
 
+# Who runs a window's texts: `measure`, or something with the same parameters.
+RunTexts = Callable[
+    [Taps, Sequence[Text], Sequence[Encoding], Reader, int, Advance], NDArray[np.float32]
+]
+
 
 @dataclass(frozen=True)
 class Window:
-    """Some whole groups of texts that were run: `groups` says which rows belong together."""
+    """Some whole cases that were run: `cases` says which rows belong together.
 
-    groups: list[range]
+    `which` gives the number of each row among the distinct texts, under which the spool has it.
+    """
+
+    cases: list[range]
     texts: list[Text]
     encodings: list[Encoding]
     probabilities: NDArray[np.float32]
     spool: Spool
-    which: list[int]  # row -> its number among the distinct texts, under which the spool has it
-    means: dict[int, NDArray[np.float32]]  # by the same number, if they were asked for
-    width: int  # of a mean
-    _last: dict[str, Any] = field(default_factory=dict)
+    which: list[int]
+    _last: dict[Any, Any] = field(default_factory=dict)
 
-    def codes(self, row: int, metric: Metric = COVER) -> Array:
-        """Return one text's codes for all sites, flat; for mnCover only those that count."""
+    def codes(self, row: int, group: Group, masked: bool = False) -> Array:
+        """Return one text's codes for all sites, flat; `masked` leaves only those that count."""
         if self._last.get("row") != row:  # each text is asked for several times in turn
             self._last.clear()
-            self._last.update(row=row, cover=self.spool.read(self.which[row]))
-        if metric not in self._last:
-            self._last[metric] = self.spool.masked(self.which[row], self._last[COVER])
-        return self._last[metric]
-
-    def mean(self, row: int) -> NDArray[np.float32]:
-        """Return the mean of a text's last hidden states, at length one; zeros without tokens."""
-        found = self.means.get(self.which[row])
-        return np.zeros(self.width, dtype=np.float32) if found is None else found
+            self._last["row"] = row
+        if group not in self._last:
+            self._last[group] = self.spool.read(self.which[row], group)
+        if not masked:
+            return self._last[group]
+        if (group, "masked") not in self._last:
+            codes = self.spool.masked(self.which[row], group, self._last[group])
+            self._last[group, "masked"] = codes
+        return self._last[group, "masked"]
 
     def length(self, row: int) -> int:
         """Return how many tokens a text has."""
         return self.encodings[row].length
 
 
-def windows(
-    taps: Taps,
-    backend: Backend,
-    ranges: tuple[Array, Array],
-    groups: Sequence[Sequence[Text]],
-    batch_size: int,
-    advance: Advance,
-    keep: Keep | None = None,
-    whole: bool = False,
-    with_means: bool = False,
-    packing: Packing | None = None,
-) -> Iterator[Window]:
-    """Run all groups of texts and yield them in order, window by window.
+@dataclass(frozen=True)
+class Windows:
+    """Runs cases and yields them in order, window by window.
 
-    A window is good until the next one is asked for. A group is never cut. With `whole` there is
-    one window, however large. With `with_means` it has the means of the last hidden states; with
-    `packing` it is run faster and has no probabilities.
+    `run` runs a window's texts, and `wrap` may put another reader around the window's own.
     """
-    with Spool(backend) as spool:
-        encode = EncodeReader(backend, *ranges, spool, keep)
-        for part in [list(groups)] if whole and groups else _by_number(groups):
-            texts = [text for group in part for text in group]
-            encodings = taps.subject.encode(texts, backend.layout.sites[0].rows)
-            for rows in _by_bytes(part, encodings, backend, np.inf if whole else WINDOW_BYTES):
-                spool.clear()
-                chosen = slice(rows[0].start, rows[-1].stop)
-                picked, codes = texts[chosen], encodings[chosen]
-                first, which = distinct(codes)
-                advance(len(picked) - len(first))
-                means = MeanReader(encode, taps.n_hidden - 1)
-                reader: Reader = means if with_means else encode
-                found = measure(
-                    taps,
-                    [picked[i] for i in first],
-                    [codes[i] for i in first],
-                    reader,
-                    batch_size,
-                    advance,
-                    packing,
-                )
-                local = [range(r.start - chosen.start, r.stop - chosen.start) for r in rows]
-                yield Window(
-                    local, picked, codes, found[which], spool, which, means.means, taps.width[-1]
-                )
+
+    taps: Taps
+    kernels: Kernels
+    bounds: tuple[Array, Array]
+    groups: Sequence[Group]
+    keep: Keep | None
+    batch_size: int
+    run: RunTexts = measure
+    wrap: Callable[[Reader], Reader] | None = None
+
+    def over(
+        self, cases: Sequence[Sequence[Text]], advance: Advance, whole: bool = False
+    ) -> Iterator[Window]:
+        """Yield windows, each good until the next is asked for; a case is never cut.
+
+        With `whole` there is one window, however large.
+        """
+        with Spool(self.kernels) as spool:
+            encode = EncodeReader(self.kernels, self.bounds, self.groups, spool, self.keep)
+            for part in [list(cases)] if whole and cases else _by_number(cases):
+                texts = [text for case in part for text in case]
+                encodings = self.taps.subject.encode(texts, self.kernels.layout.sites[0].rows)
+                for rows in self._by_bytes(part, encodings, whole):
+                    spool.clear()
+                    chosen = slice(rows[0].start, rows[-1].stop)
+                    local = [range(r.start - chosen.start, r.stop - chosen.start) for r in rows]
+                    window = (local, texts[chosen], encodings[chosen])
+                    yield Window(*window, *self._measured(*window[1:], encode, spool, advance))
+
+    def _measured(
+        self,
+        texts: list[Text],
+        encodings: list[Encoding],
+        encode: Reader,
+        spool: Spool,
+        advance: Advance,
+    ) -> tuple[NDArray[np.float32], Spool, list[int]]:
+        """Run a window's texts, each distinct one once."""
+        first, which = distinct(encodings)
+        advance(len(texts) - len(first))
+        picked = [texts[i] for i in first], [encodings[i] for i in first]
+        reader = encode if self.wrap is None else self.wrap(encode)
+        found = self.run(self.taps, *picked, reader, self.batch_size, advance)
+        return found[which], spool, which
+
+    def _by_bytes(
+        self, cases: Sequence[Sequence[Text]], encodings: list[Encoding], whole: bool
+    ) -> Iterator[list[range]]:
+        """Yield runs of cases, as rows, whose codes fit into a window together."""
+        kernels, limit = self.kernels, np.inf if whole else WINDOW_BYTES
+        part: list[range] = []
+        used = start = 0
+        for case in cases:
+            rows = range(start, start + len(case))
+            start = rows.stop
+            touched = sum(kernels.layout.touched(encodings[row].length) for row in rows)
+            size = sum(_bytes(kernels, touched, group.cells) for group in self.groups)
+            if part and used + size > limit:
+                yield part
+                part, used = [], 0
+            part.append(rows)
+            used += size
+        if part:
+            yield part
 
 
-def _by_number(groups: Sequence[Sequence[Text]]) -> Iterator[list[Sequence[Text]]]:
-    """Yield runs of groups with about `WINDOW_TEXTS` texts together."""
+def _bytes(kernels: Kernels, codes: int, cells: int) -> int:
+    return kernels.disk_bytes(codes, cells) or codes * code_type(cells).itemsize
+
+
+def _by_number(cases: Sequence[Sequence[Text]]) -> Iterator[list[Sequence[Text]]]:
+    """Yield runs of cases with about `WINDOW_TEXTS` texts together."""
     part: list[Sequence[Text]] = []
     n = 0
-    for group in groups:
-        part.append(group)
-        n += len(group)
+    for case in cases:
+        part.append(case)
+        n += len(case)
         if n >= WINDOW_TEXTS:
             yield part
             part, n = [], 0
-    if part:
-        yield part
-
-
-def _by_bytes(
-    groups: Sequence[Sequence[Text]], encodings: list[Encoding], backend: Backend, limit: float
-) -> Iterator[list[range]]:
-    """Yield runs of groups, as rows, whose codes take at most `limit` bytes together."""
-    part: list[range] = []
-    used = start = 0
-    for group in groups:
-        rows = range(start, start + len(group))
-        start = rows.stop
-        size = sum(backend.layout.touched(encodings[row].length) for row in rows)
-        size = size * backend.code_type.itemsize // (2 if spool_halves(backend.bins) else 1)
-        if part and used + size > limit:
-            yield part
-            part, used = [], 0
-        part.append(rows)
-        used += size
     if part:
         yield part

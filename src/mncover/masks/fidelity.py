@@ -1,8 +1,9 @@
-"""How often does a model, seen through its masks, still say what it says without them?"""
+"""How often does a model, seen through its masks, still predict what it predicts without them?"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -14,9 +15,11 @@ from mncover.engine.loading import fingerprint_tokenizer
 from mncover.engine.masking import MaskTable
 from mncover.engine.subject import Subject
 from mncover.errors import MaskError, TextError
-from mncover.masks.masks import Masks
 from mncover.masks.wimask import inserted, pass_through
 from mncover.types import Text
+
+if TYPE_CHECKING:
+    from mncover.masks.masks import Masks
 
 BATCH_SIZE = 128
 
@@ -35,7 +38,7 @@ def predict(subject: Subject, encodings: Sequence[Encoding]) -> NDArray[np.int64
 def fidelity_on(
     subject: Subject, masks: Masks, texts: Sequence[Text], max_length: int = 128
 ) -> float:
-    """Return the fidelity of masks on texts: the share that keeps its prediction."""
+    """Return the fidelity of masks: the share of texts that keep their prediction."""
     if subject.n_labels < 2:
         raise MaskError(f"{subject.name} has no classes, so there is no fidelity to measure.")
     masks.require_tokenizer(fingerprint_tokenizer(subject.tokenizer))
@@ -49,14 +52,13 @@ def fidelity_on(
 def agreement(
     subject: Subject, masks: Masks, encodings: Sequence[Encoding], plain: NDArray[np.int64]
 ) -> float:
-    """Return the share of texts whose prediction through the masks is the plain one."""
-    table = MaskTable(masks, subject.device)
-    message = None
-    if masks.message is not None:
-        message = torch.from_numpy(masks.message).to(subject.device)
+    """Return the share of texts whose prediction through the masks equals the plain one."""
+    device, learnt = subject.device, masks.message
+    table = MaskTable(masks, device)
+    message = None if learnt is None else torch.from_numpy(learnt).to(device)
 
     def change(ids: Tensor, embeddings: Tensor) -> Tensor:
-        words, pairs = table.words_of(ids).float(), table.pairs_of(ids).float()
+        words, pairs = table.tokens_of(ids).float(), table.pairs_of(ids).float()
         return pass_through(embeddings, words, pairs, message, masks.normalisation)
 
     with inserted(subject, change):

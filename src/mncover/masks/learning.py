@@ -1,81 +1,99 @@
-"""Learn the masks of a classifier: train a WIMask layer in front of the frozen model."""
+"""Learn the masks of a classifier: train a WIMask layer in front of the frozen model.
+
+`Masks` is passed in as `make`: it imports this module, so this module cannot import it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from mncover.data.resume import Unfinished
 from mncover.engine.batches import Encoding, batches_by_length
 from mncover.engine.loading import fingerprint_model, fingerprint_tokenizer
 from mncover.engine.masking import PairTable
-from mncover.engine.measure import Advance
 from mncover.engine.subject import Subject
 from mncover.errors import MaskError, TextError
-from mncover.masks.checkpoint import Checkpoint, Progress, state_of
 from mncover.masks.fidelity import agreement, predict
-from mncover.masks.masks import FIDELITY, Masks
-from mncover.masks.settings import LearningSettings
+from mncover.masks.settings import FIDELITY, LearningSettings
 from mncover.masks.vocabulary import count_pairs, vocabulary
-from mncover.masks.wimask import Logits, WIMask, inserted, kl_to_half, straight_through
+from mncover.masks.wimask import (
+    Logits,
+    WIMask,
+    inserted,
+    kl_to_half,
+    pass_through,
+    straight_through,
+)
 from mncover.types import Text, fingerprint_texts
 
-# How often an epoch is interrupted to look at the held-out texts and to save a checkpoint.
+if TYPE_CHECKING:
+    from mncover.masks.masks import Masks
+
+# How often per epoch the layer is judged on the held-out texts.
 LOOKS_PER_EPOCH = 4
-# Held-out fidelity counts once no more words are kept than asked, or hardly more.
+# Held-out fidelity counts once the share of words kept is the one asked for, or hardly more.
 NEARLY = 0.005
 
+Advance = Callable[[int], None]
+State = dict[str, Tensor]
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+
+class Sample(NamedTuple):
     """Texts as tokens, and the class that the plain model predicts for each."""
 
     encodings: list[Encoding]
     targets: NDArray[np.int64]
 
-    def part(self, start: int, stop: int | None) -> Sample:
-        """Return some of the texts."""
-        return Sample(self.encodings[start:stop], self.targets[start:stop])
 
-    def __len__(self) -> int:
-        return len(self.encodings)
+@dataclass(slots=True)
+class Progress:
+    """How far learning is, and the state that was best `stale` looks ago."""
+
+    step: int = 0
+    best: float = -1.0
+    stale: int = 0
+    kept: State | None = None
 
 
 def learn_masks(
+    make: type[Masks],
     subject: Subject,
     texts: Sequence[Text],
-    settings: LearningSettings | None = None,
+    settings: LearningSettings,
     advance: Advance = lambda n: None,
-    checkpoint: Path | None = None,
-    say: Callable[[str], None] = lambda line: None,
+    unfinished: Unfinished | None = None,
 ) -> Masks:
     """Learn which words and pairs a classifier's predictions on the texts need.
 
-    The model is left as it was found. `advance` is told how many texts each step had. With a
-    `checkpoint` path, interrupted learning goes on from there, and gives the same masks; `say`
-    is told so. The checkpoint stays: remove it once the masks are saved.
+    The model is left as it was found. `advance` is told how many texts each step had. Learning
+    that was interrupted resumes from `unfinished` and ends with the same masks; remove that once
+    the masks are saved.
     """
-    chosen = settings or LearningSettings()
     require_classifier(subject)
-    subject.check_length(chosen.max_length)
+    subject.check_length(settings.max_length)
     with frozen(subject):
-        learner = Learner(subject, _sample(subject, texts, chosen), chosen)
-        saved = None if checkpoint is None else Checkpoint(checkpoint, _key(subject, texts, chosen))
-        learner.fit(advance, saved, say)
+        key = None if unfinished is None else work_key(subject, texts, settings)
+        learner = Learner(make, subject, draw_sample(subject, texts, settings), settings, key)
+        learner.fit(advance, unfinished)
         facts = {
             "model": subject.name,
-            "texts": len(learner.train),
-            "held out": len(learner.held),
+            "texts": len(learner.train.encodings),
+            "held out": len(learner.held.encodings),
             FIDELITY: learner.held_out_fidelity(),
-            "settings": asdict(chosen),
+            "settings": asdict(settings),
         }
         return replace(learner.masks(), facts=facts)
 
@@ -83,17 +101,15 @@ def learn_masks(
 def require_classifier(subject: Subject) -> None:
     """Refuse a model that has no classes, or numbers too coarse for gradients."""
     if subject.n_labels < 2:
-        raise MaskError(
-            f"{subject.name}: masks are learnt from a classifier's predictions, "
-            "and this model has no classes."
-        )
+        why = "masks are learnt from a classifier's predictions, and this model has no classes."
+        raise MaskError(f"{subject.name}: {why}")
     if subject.dtype == torch.float16:
         raise MaskError("gradients vanish in float16: learn masks with --dtype float32.")
 
 
 @contextmanager
 def frozen(subject: Subject) -> Iterator[None]:
-    """Put a model into evaluation mode without gradients for its weights, and back."""
+    """Put a model into evaluation mode, without gradients for its weights, and back."""
     with ExitStack() as undo:
         undo.enter_context(subject.measuring())
         for weight in [p for p in subject.model.parameters() if p.requires_grad]:
@@ -102,8 +118,8 @@ def frozen(subject: Subject) -> Iterator[None]:
         yield
 
 
-def _sample(subject: Subject, texts: Sequence[Text], settings: LearningSettings) -> Sample:
-    """Draw the texts to learn from, in an order of their own."""
+def draw_sample(subject: Subject, texts: Sequence[Text], settings: LearningSettings) -> Sample:
+    """Draw the texts to learn from, in random order."""
     order = np.random.default_rng(settings.seed).permutation(len(texts))[: settings.texts]
     encodings = subject.encode([texts[i] for i in order], settings.max_length)
     encodings = [encoding for encoding in encodings if encoding.length]
@@ -112,8 +128,8 @@ def _sample(subject: Subject, texts: Sequence[Text], settings: LearningSettings)
     return Sample(encodings, predict(subject, encodings))
 
 
-def _key(subject: Subject, texts: Sequence[Text], settings: LearningSettings) -> dict[str, Any]:
-    """Return what must be the same for learning to go on where it stopped."""
+def work_key(subject: Subject, texts: Sequence[Text], settings: LearningSettings) -> dict[str, Any]:
+    """Return what must be the same for learning to resume."""
     return {
         "model": fingerprint_model(subject.model),
         "tokenizer": fingerprint_tokenizer(subject.tokenizer),
@@ -124,12 +140,21 @@ def _key(subject: Subject, texts: Sequence[Text], settings: LearningSettings) ->
 
 
 class Learner:
-    """One layer, its optimiser, and the texts it learns from and is judged on."""
+    """One layer, its optimizer, and the texts it learns from and is judged on."""
 
-    def __init__(self, subject: Subject, sample: Sample, settings: LearningSettings) -> None:
-        self.subject, self.settings = subject, settings
-        held = max(1, min(settings.held_out, len(sample) // 10))
-        self.held, self.train = sample.part(0, held), sample.part(held, None)
+    def __init__(
+        self,
+        make: type[Masks],
+        subject: Subject,
+        sample: Sample,
+        settings: LearningSettings,
+        key: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.make, self.subject, self.settings, self.key = make, subject, settings, key
+        encodings, targets = sample
+        held = max(1, min(settings.held_out, len(encodings) // 10))
+        self.held = Sample(encodings[:held], targets[:held])
+        self.train = Sample(encodings[held:], targets[held:])
         self.embeddings: Tensor = subject.traced.get_input_embeddings().weight.detach()
         self.vocabulary = vocabulary(subject.tokenizer, len(self.embeddings))
         ids = [encoding.inputs["input_ids"] for encoding in self.train.encodings]
@@ -137,45 +162,22 @@ class Learner:
         self.word_counts = np.bincount(np.concatenate(ids), minlength=n_words).astype(np.int64)
         self.pair_keys, self.pair_counts = count_pairs(ids, n_words, special, settings.min_count)
         self.seen = np.setdiff1d(np.flatnonzero(self.word_counts), special)
-        self.layer = self._new_layer()
-        self.optimizer = torch.optim.Adam(
-            [
-                {"params": [self.layer.pair_logits], "lr": settings.pair_rate},
-                {"params": [self.layer.message], "lr": settings.message_rate},
-                {"params": self.layer.word_parameters(), "lr": settings.word_rate},
-            ]
-        )
-        self._rates = [group["lr"] for group in self.optimizer.param_groups]
+        keys, always = (torch.from_numpy(a).to(subject.device) for a in (self.pair_keys, special))
+        scale = 1.0 / float(self.embeddings.float().std())
+        table, width = PairTable(keys, always, n_words), self.embeddings.shape[1]
+        self.layer = layer = WIMask(table, width, scale, settings)
+        parts = ([layer.pair_logits], [layer.message], layer.word_parameters())
+        self._rates = (settings.pair_rate, settings.message_rate, settings.word_rate)
+        self.optimizer = torch.optim.Adam([{"params": part} for part in parts])
+        self.progress = Progress()
 
-    def _new_layer(self) -> WIMask:
-        settings, device = self.settings, self.subject.device
-        table = PairTable(
-            torch.from_numpy(self.pair_keys).to(device),
-            torch.from_numpy(self.vocabulary.special).to(device),
-            len(self.vocabulary.words),
-        )
-        layer = WIMask(
-            table,
-            width=self.embeddings.shape[1],
-            scale=1.0 / float(self.embeddings.float().std()),
-            hidden=settings.word_hidden,
-            normalisation=settings.normalisation,
-        )
-        layer.start(
-            settings.seed, settings.start_pairs, settings.start_words, settings.start_message
-        )
-        return layer
-
-    def fit(
-        self,
-        advance: Advance,
-        checkpoint: Checkpoint | None = None,
-        say: Callable[[str], None] = lambda line: None,
-    ) -> None:
+    def fit(self, advance: Advance, unfinished: Unfinished | None = None) -> None:
         """Train until the epochs are over or held-out fidelity no longer rises."""
         steps = self._steps()
         interval = max(1, len(steps) // (self.settings.epochs * LOOKS_PER_EPOCH))
-        progress = self._resumed(checkpoint, say)
+        if unfinished is not None:
+            unfinished.load(self.read, lambda progress: f"{progress.step:,} steps")
+        progress = self.progress
         advance(sum(len(rows) for rows in steps[: progress.step]))
         while progress.step < len(steps) and progress.stale < self.settings.patience:
             rows = steps[progress.step]
@@ -183,38 +185,61 @@ class Learner:
             progress.step += 1
             advance(len(rows))
             if progress.step % interval == 0:
-                self._look(progress)
-                if checkpoint is not None:
-                    checkpoint.save(progress, self.layer, self.optimizer)
+                self._look()
+            if unfinished is not None and unfinished.is_time:
+                unfinished.save(self.write)
         if progress.kept is not None:
             self.layer.load_state_dict(progress.kept)
 
-    def _look(self, progress: Progress) -> None:
+    def _look(self) -> None:
         """Judge the layer on held-out texts, once it masks out as many words as asked."""
         if self.words_kept() > self.settings.words_kept + NEARLY:
             return
-        fidelity = self.held_out_fidelity()
+        fidelity, progress = self.held_out_fidelity(), self.progress
         progress.stale += 1
         if fidelity > progress.best:
-            progress.best, progress.stale, progress.kept = fidelity, 0, state_of(self.layer)
+            state = {name: value.clone() for name, value in self.layer.state_dict().items()}
+            progress.best, progress.stale, progress.kept = fidelity, 0, state
 
-    def _resumed(self, checkpoint: Checkpoint | None, say: Callable[[str], None]) -> Progress:
-        if checkpoint is None or not checkpoint.path.exists():
-            return Progress()
-        saved = checkpoint.load(self.layer, self.optimizer)
-        if saved is None:
-            say(f"{checkpoint.path} belongs to other learning: starting afresh.")
-            return Progress()
-        say(f"Going on with {checkpoint.path}: {saved.step:,} steps are done.")
-        return saved
+    def write(self, path: Path) -> None:
+        """Write everything that learning needs to resume: tensors, never a pickle."""
+        progress = self.progress
+        tensors = _prefixed("now.", self.layer.state_dict())
+        tensors |= _prefixed("kept.", progress.kept or {})
+        for number, state in self.optimizer.state_dict()["state"].items():
+            tensors |= _prefixed(f"adam.{number}.", state)
+        numbers = {"step": progress.step, "best": progress.best, "stale": progress.stale}
+        header = json.dumps({"key": self.key, **numbers})
+        save_file(tensors, path, {"mncover_learning": header})
+
+    def read(self, path: Path) -> Progress | None:
+        """Restore what `write` wrote; None if the file is damaged or belongs to other work."""
+        try:
+            with safe_open(path, framework="pt") as file:
+                header = json.loads(file.metadata()["mncover_learning"])
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        except SafetensorError:
+            return None
+        now, shapes = _group(tensors, "now."), _shapes(self.layer.state_dict())
+        if header["key"] != json.loads(json.dumps(self.key)) or _shapes(now) != shapes:
+            return None
+        adam: dict[int, State] = {}
+        for name, tensor in _group(tensors, "adam.").items():
+            number, what = name.split(".", 1)
+            adam.setdefault(int(number), {})[what] = tensor
+        kept = _group(tensors, "kept.") or None
+        self.progress = Progress(header["step"], header["best"], header["stale"], kept)
+        self.layer.load_state_dict(now)
+        self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": adam})
+        return self.progress
 
     def _steps(self) -> list[list[int]]:
-        """Return the texts of each step: batches of equal length, in a random order."""
+        """Return the texts of each step: batches of equal length, in random order."""
         steps: list[list[int]] = []
         size = 1 if self.subject.single_rows else self.settings.batch_size
         for epoch in range(self.settings.epochs):
             random = np.random.default_rng([self.settings.seed, epoch])
-            order = random.permutation(len(self.train))
+            order = random.permutation(len(self.train.encodings))
             lengths = [self.train.encodings[i].length for i in order]
             batches = list(batches_by_length(lengths, size))
             shuffled = (batches[place] for place in random.permutation(len(batches)))
@@ -225,28 +250,27 @@ class Learner:
         """Learn from one batch, with `pace` times the learning rates."""
         for group, rate in zip(self.optimizer.param_groups, self._rates, strict=True):
             group["lr"] = rate * pace
-        device = self.subject.device
-        random = torch.Generator(device).manual_seed(self.settings.seed * 1_000_003 + number)
-        seen: list[Logits] = []
+        subject, settings, seen = self.subject, self.settings, list[Logits]()
+        random = torch.Generator(subject.device).manual_seed(settings.seed * 1_000_003 + number)
 
         def change(ids: Tensor, embeddings: Tensor) -> Tensor:
             seen.append(self.layer.logits(ids, embeddings))
-            drawn = seen[-1].draw(self.settings.temperature, random)
-            return self.layer.forward(embeddings, *drawn)
+            drawn = seen[-1].draw(settings.temperature, random)
+            return pass_through(embeddings, *drawn, self.layer.message, settings.normalisation)
 
-        inputs = self.subject.tensors([self.train.encodings[row] for row in rows])
-        with inserted(self.subject, change):
-            answer = self.subject.model(**inputs).logits.float()
-        target = torch.from_numpy(self.train.targets[rows]).to(device)
+        inputs = subject.tensors([self.train.encodings[row] for row in rows])
+        with inserted(subject, change):
+            answer = subject.model(**inputs).logits.float()
+        target = torch.from_numpy(self.train.targets[rows]).to(subject.device)
         loss = cross_entropy(answer, target) + self.regulariser(seen[0])
         if not torch.isfinite(loss):
-            raise MaskError(f"learning went astray in step {number + 1}: try smaller rates.")
+            raise MaskError(f"learning diverged in step {number + 1}: try smaller rates.")
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
 
     def regulariser(self, logits: Logits) -> Tensor:
-        """Return the terms of the loss that ask for few and undecided words and pairs."""
+        """Return the terms of the loss that reward few, and undecided, words and pairs."""
         settings = self.settings
         words = logits.words[logits.word_learnt]
         pairs = logits.pairs[logits.pair_learnt]
@@ -266,28 +290,34 @@ class Learner:
         return logits
 
     def words_kept(self) -> float:
-        """Return the share of the words of the training texts that count at present."""
+        """Return the share of the training texts' words that currently count."""
         with torch.no_grad():
             return float((self._seen_logits() >= 0).float().mean()) if len(self.seen) else 1.0
 
     def held_out_fidelity(self) -> float:
-        """Return the share of held-out texts predicted as without masks."""
+        """Return the share of held-out texts that keep their prediction."""
         return agreement(self.subject, self.masks(), self.held.encodings, self.held.targets)
 
     def masks(self) -> Masks:
-        """Return what was learnt, cut at a half."""
+        """Return what has been learnt, cut at a half."""
         with torch.no_grad():
             words = self.layer.word_logits(self.embeddings.float()).sigmoid().cpu().numpy()
             pairs = self.layer.pair_logits.sigmoid().cpu().numpy()
-        return Masks(
-            self.vocabulary.fingerprint,
-            self.vocabulary.words,
-            self.vocabulary.special,
-            words,
-            self.word_counts,
-            self.pair_keys,
-            pairs,
-            self.pair_counts,
-            message=self.layer.message.detach().cpu().numpy(),
-            normalisation=self.settings.normalisation,
-        )
+        known = self.vocabulary
+        words_part = (known.fingerprint, known.words, known.special, words, self.word_counts)
+        pairs_part = (self.pair_keys, pairs, self.pair_counts)
+        message = self.layer.message.detach().cpu().numpy()
+        how = self.settings.normalisation
+        return self.make(*words_part, *pairs_part, message=message, normalisation=how)
+
+
+def _prefixed(prefix: str, state: State) -> State:
+    return {prefix + name: value.detach().cpu().contiguous() for name, value in state.items()}
+
+
+def _group(tensors: State, prefix: str) -> State:
+    return {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
+
+
+def _shapes(state: State) -> dict[str, torch.Size]:
+    return {name: value.shape for name, value in state.items()}

@@ -1,8 +1,8 @@
 """Which words and which pairs of words count: two masks over a tokenizer's vocabulary.
 
-A mask is a score cut at a threshold. Pairs are kept sparsely (see `pairs.py`). Masks are learnt
-(`learning.py`), or made from a list of words or from anybody's scores. They are saved as
-safetensors together with the tokenizer's fingerprint. No torch here.
+A mask is a score cut at a threshold. Pairs are stored sparsely (see `vocabulary.py`). Masks are
+learnt (`learning.py`), or made from a list of words or from scores of any origin. They are saved
+as safetensors together with the tokenizer's fingerprint. No torch here.
 """
 
 from __future__ import annotations
@@ -21,26 +21,37 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from mncover.data.files import replacing
-from mncover.data.store import MaskSummary, Scored
+from mncover.data.identity import MaskSummary, Scored
 from mncover.errors import MaskError
-from mncover.masks.settings import LearningSettings, Normalisation
-from mncover.masks.vocabulary import Keys
+from mncover.masks.settings import FIDELITY, LearningSettings, Normalisation
+from mncover.masks.vocabulary import Keys, tokens_of, vocabulary
+from mncover.report.progress import bar
+from mncover.types import check_texts
 
-# What becomes of words and pairs that training did not see. Either they count, or they do not, or
-# words go by their scores, and a pair counts if both of its words do.
+# Whether words and pairs that training did not see count. With "words", words go by their scores,
+# and a pair counts if both of its words do.
 Unseen = Literal["keep", "drop", "words"]
 FORMAT_VERSION = 1
-FIDELITY = "held-out fidelity"  # the name among the facts
+# What a file holds: fields of its header, and arrays with their types.
+_HEADER = ("tokenizer_fingerprint", "unseen", "word_threshold", "pair_threshold", "normalisation")
+_ARRAYS: dict[str, type] = {
+    "special": np.int64,
+    "word_scores": np.float32,
+    "word_counts": np.int64,
+    "pair_keys": np.int64,
+    "pair_scores": np.float32,
+    "pair_counts": np.int64,
+}
 
 
 @dataclass(frozen=True, eq=False)
 class Masks:
-    """Scores of words and pairs, and the thresholds above which they count.
+    """Scores of words and pairs, and the thresholds from which they count.
 
     `words` names the tokens. A score is from 0 to 1; a word or pair counts if its score is at
-    least the threshold. Special tokens always count. `counts` say how often training saw a word
-    or pair. `message` and `normalisation` belong to the layer that learnt the masks: with them
-    its fidelity can be measured again. `facts` say how the masks came about.
+    least the threshold. Special tokens always count. `*_counts` say how often training saw a word
+    or pair. `message` and `normalisation` belong to the layer that learnt the masks: with them,
+    fidelity can be measured again. `facts` say how the masks were made.
     """
 
     tokenizer_fingerprint: str
@@ -62,10 +73,8 @@ class Masks:
         if self.unseen not in get_args(Unseen):
             known = ", ".join(get_args(Unseen))
             raise MaskError(f"`unseen` must be one of {known}, got {self.unseen!r}.")
-        if self.normalisation not in get_args(Normalisation):
-            raise MaskError(
-                f"`normalisation` must be mean or symmetric, got {self.normalisation!r}."
-            )
+        if (how := self.normalisation) not in get_args(Normalisation):
+            raise MaskError(f"`normalisation` must be mean or symmetric, got {how!r}.")
         for name in ("word_threshold", "pair_threshold"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
@@ -88,16 +97,14 @@ class Masks:
         `model` and `tokenizer` are as for `Coverage`; the model is left as it was found. The
         texts are normally the training set, of which the settings take a sample.
         """
-        # Late, because learning needs torch, and masks are read without it.
+        # Late, because learning needs torch, and reading masks does not.
         from mncover.engine.loading import load_subject
         from mncover.masks.learning import learn_masks
-        from mncover.report.progress import bar
-        from mncover.types import check_texts
 
         chosen, checked = settings or LearningSettings(), check_texts(texts)
         subject = load_subject(model, tokenizer, device, dtype)
-        with bar("Learning", chosen.steps_over(len(checked)), progress) as advance:
-            return learn_masks(subject, checked, chosen, advance)
+        with bar("Learning", chosen.texts_over(len(checked)), progress) as advance:
+            return learn_masks(cls, subject, checked, chosen, advance)
 
     @classmethod
     def from_words(cls, tokenizer: Any, words: Iterable[str]) -> Masks:
@@ -108,50 +115,34 @@ class Masks:
     def from_scores(
         cls, tokenizer: Any, scores: Mapping[str, float], threshold: float = 0.5
     ) -> Masks:
-        """Return masks from scores of words, such as saliencies; a word without one has 0.
+        """Return masks from scores of words, such as saliencies; other words score 0.
 
-        Scores outside 0 to 1 are refused. A word of several tokens gives its score to each of
-        them, and of several scores a token keeps the largest. A pair counts if both words do.
+        Scores outside 0 to 1 are refused. A word of several tokens passes its score to each of
+        them, and a token with several scores keeps the largest. A pair counts if both words do.
         """
-        from mncover.masks.vocabulary import tokens_of, vocabulary
-
         known = vocabulary(tokenizer)
-        found = np.zeros(len(known.words), dtype=np.float32)
+        counts = np.zeros(len(known.words), dtype=np.int64)
+        found = counts.astype(np.float32)
         for word, score in scores.items():
             if not 0 <= score <= 1:
                 raise MaskError(f"the score of {word!r} must be from 0 to 1, got {score}.")
             tokens = tokens_of(tokenizer, word)
             found[tokens] = np.maximum(found[tokens], score)
-        return cls(
-            known.fingerprint,
-            known.words,
-            known.special,
-            found,
-            np.zeros(len(found), dtype=np.int64),
-            *no_pairs(),
-            unseen="words",
-            word_threshold=threshold,
-            facts={"made from": f"scores of {len(scores):,} words"},
-        )
+        words_part = (known.fingerprint, known.words, known.special, found, counts)
+        facts = {"made from": f"scores of {len(scores):,} words"}
+        return cls(*words_part, *no_pairs(), "words", word_threshold=threshold, facts=facts)
 
     def with_thresholds(
-        self,
-        words: float | None = None,
-        pairs: float | None = None,
-        unseen: Unseen | None = None,
+        self, words: float | None = None, pairs: float | None = None, unseen: Unseen | None = None
     ) -> Masks:
-        """Return the masks cut elsewhere, or with another answer to what training did not see.
+        """Return the masks cut elsewhere, or with another rule for what training did not see.
 
-        The fidelity that was measured is that of the old ones, so it is left out.
+        The measured fidelity is dropped: it belongs to the old masks.
         """
         facts = {name: value for name, value in self.facts.items() if name != FIDELITY}
-        return replace(
-            self,
-            facts=facts,
-            word_threshold=self.word_threshold if words is None else words,
-            pair_threshold=self.pair_threshold if pairs is None else pairs,
-            unseen=self.unseen if unseen is None else unseen,
-        )
+        given = {"word_threshold": words, "pair_threshold": pairs, "unseen": unseen}
+        changes: dict[str, Any] = {name: new for name, new in given.items() if new is not None}
+        return replace(self, facts=facts, **changes)
 
     @cached_property
     def keep_words(self) -> NDArray[np.bool_]:
@@ -179,15 +170,16 @@ class Masks:
     def summary(self, shown: int = 12) -> MaskSummary:
         """Return a few numbers, and the most and least important words and pairs.
 
-        Of words and pairs of equal score, the more frequent come first. Masks that no training
-        made are counted over the whole vocabulary.
+        Among equal scores, the more frequent word or pair comes first. Masks that were not learnt
+        are counted over the whole vocabulary.
         """
         seen = self.word_counts > 0 if self.word_counts.any() else np.ones(len(self.words), bool)
         seen[self.special] = False
         numbers = np.flatnonzero(seen)
-        names = [self.words[i] for i in numbers]
         words = _extremes(self.word_scores[numbers], self.word_counts[numbers], shown)
+        top_words, low_words = (tuple(self._word(numbers[i]) for i in some) for some in words)
         pairs = _extremes(self.pair_scores, self.pair_counts, shown)
+        top_pairs, low_pairs = (tuple(self._pair(i) for i in some) for some in pairs)
         fidelity = self.facts.get(FIDELITY)
         return MaskSummary(
             fingerprint=self.fingerprint,
@@ -197,39 +189,34 @@ class Masks:
             pairs_kept=int(self.keep_pairs.sum()),
             unseen=self.unseen,
             fidelity=float(fidelity) if isinstance(fidelity, int | float) else None,
-            top_words=tuple((names[i], float(self.word_scores[numbers[i]])) for i in words[0]),
-            low_words=tuple((names[i], float(self.word_scores[numbers[i]])) for i in words[1]),
-            top_pairs=tuple(self._pair(i) for i in pairs[0]),
-            low_pairs=tuple(self._pair(i) for i in pairs[1]),
+            top_words=top_words,
+            low_words=low_words,
+            top_pairs=top_pairs,
+            low_pairs=low_pairs,
         )
+
+    def _word(self, number: int) -> Scored:
+        return self.words[number], float(self.word_scores[number])
 
     def _pair(self, place: int) -> Scored:
         first, second = divmod(int(self.pair_keys[place]), len(self.words))
         return f"{self.words[first]} + {self.words[second]}", float(self.pair_scores[place])
 
     def require_tokenizer(self, fingerprint: str) -> None:
-        """Refuse another tokenizer than the one that the masks were made for."""
+        """Refuse any tokenizer but the one that the masks were made for."""
         if fingerprint != self.tokenizer_fingerprint:
+            which = f"{self.tokenizer_fingerprint[:12]}, not {fingerprint[:12]}"
             raise MaskError(
-                "the masks were made for another tokenizer "
-                f"({self.tokenizer_fingerprint[:12]}, not {fingerprint[:12]}): "
+                f"the masks were made for another tokenizer ({which}): "
                 "learn them for this model with `mncover masks`."
             )
 
     def save(self, path: str | Path) -> None:
         """Write a safetensors file, replacing what is there in one step."""
-        header = {
-            "format": FORMAT_VERSION,
-            "tokenizer_fingerprint": self.tokenizer_fingerprint,
-            "unseen": self.unseen,
-            "word_threshold": self.word_threshold,
-            "pair_threshold": self.pair_threshold,
-            "normalisation": self.normalisation,
-            "facts": dict(self.facts),
-        }
+        fields = {name: getattr(self, name) for name in _HEADER}
+        header = {"format": FORMAT_VERSION, **fields, "facts": dict(self.facts)}
         tensors: dict[str, NDArray[Any]] = {
             "words": np.frombuffer(json.dumps(self.words).encode("ascii"), dtype=np.uint8),
-            "special": self.special,
             **{name: getattr(self, name) for name in _ARRAYS},
         }
         if self.message is not None:
@@ -245,9 +232,8 @@ class Masks:
                 metadata = file.metadata() or {}
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         except FileNotFoundError as error:
-            raise MaskError(
-                f"{path}: no such file of masks; `mncover masks` writes one."
-            ) from error
+            why = "no such file of masks; `mncover masks` writes one."
+            raise MaskError(f"{path}: {why}") from error
         except (SafetensorError, OSError) as error:
             raise MaskError(f"{path}: cannot be read as masks ({error}).") from error
         try:
@@ -256,15 +242,6 @@ class Masks:
             raise MaskError(f"{path}: {error}") from error
         except (KeyError, ValueError, TypeError) as error:
             raise MaskError(f"{path}: the masks in it are damaged ({error}).") from error
-
-
-_ARRAYS: dict[str, type] = {
-    "word_scores": np.float32,
-    "word_counts": np.int64,
-    "pair_keys": np.int64,
-    "pair_scores": np.float32,
-    "pair_counts": np.int64,
-}
 
 
 def no_pairs() -> tuple[Keys, NDArray[np.float32], NDArray[np.int64]]:
@@ -277,8 +254,7 @@ def _extremes(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the places of the highest and of the lowest scores, none in both."""
     shown = min(shown, len(scores) // 2)
-    low = np.lexsort((-counts, scores))[:shown]
-    return np.lexsort((-counts, -scores))[:shown], low
+    return np.lexsort((-counts, -scores))[:shown], np.lexsort((-counts, scores))[:shown]
 
 
 def _from_file(metadata: dict[str, str], tensors: dict[str, NDArray[Any]]) -> Masks:
@@ -288,28 +264,18 @@ def _from_file(metadata: dict[str, str], tensors: dict[str, NDArray[Any]]) -> Ma
     if header["format"] > FORMAT_VERSION:
         raise MaskError("written by a newer mncover; upgrade with: pip install -U mncover")
     words = tuple(str(word) for word in json.loads(tensors["words"].tobytes()))
-    arrays = {name: tensors[name] for name in ("special", *_ARRAYS)}
-    _check({**arrays, **{n: t for n, t in tensors.items() if n == "message"}}, len(words))
-    return Masks(
-        tokenizer_fingerprint=str(header["tokenizer_fingerprint"]),
-        words=words,
-        **arrays,
-        unseen=header["unseen"],
-        word_threshold=header["word_threshold"],
-        pair_threshold=header["pair_threshold"],
-        message=tensors.get("message"),
-        normalisation=header["normalisation"],
-        facts=dict(header["facts"]),
-    )
+    _check(tensors, len(words))
+    fields: dict[str, Any] = {name: header[name] for name in _HEADER}
+    fields |= {name: tensors[name] for name in _ARRAYS}
+    message, facts = tensors.get("message"), dict(header["facts"])
+    return Masks(words=words, message=message, facts=facts, **fields)
 
 
 def _check(arrays: dict[str, NDArray[Any]], n_words: int) -> None:
-    """Refuse arrays that do not fit together; they may come from a stranger."""
+    """Refuse arrays that do not fit together; a file may come from anywhere."""
     n_pairs = arrays["pair_keys"].shape
-    for name in ("special", *_ARRAYS):
-        array = arrays[name]
-        kind = _ARRAYS.get(name, np.int64)
-        shape = n_pairs if name.startswith("pair") else (n_words,)
+    for name, kind in _ARRAYS.items():
+        array, shape = arrays[name], n_pairs if name.startswith("pair") else (n_words,)
         if array.dtype != kind or array.ndim != 1 or (name != "special" and array.shape != shape):
             raise MaskError(f"its array '{name}' has the wrong type or size.")
     message = arrays.get("message", np.zeros((1, 1), np.float32))

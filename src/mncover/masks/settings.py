@@ -1,16 +1,19 @@
-"""How masks are learnt. No torch here: the command line shows these defaults."""
+"""How masks are learnt. No torch here, because the command line shows these defaults."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args, get_type_hints
 
 from mncover.errors import SettingsError
 
 Normalisation = Literal["mean", "symmetric"]
 
-# Setting -> smallest and largest value that makes sense.
+# The name of held-out fidelity among the facts of masks.
+FIDELITY = "held-out fidelity"
+
+# Setting -> smallest and largest sensible value.
 _LIMITS: dict[str, tuple[float, float]] = {
     "texts": (2, 10**12),
     "epochs": (1, 1000),
@@ -30,12 +33,12 @@ _LIMITS: dict[str, tuple[float, float]] = {
 
 @dataclass(frozen=True, slots=True)
 class LearningSettings:
-    """The defaults learn; `paper()` has the paper's own numbers.
+    """Settings that work well; `paper()` returns the paper's own.
 
-    `kl_*` weigh the pull of each probability towards a half, `sparse_pairs` the mean
-    probability of pairs, `sparse_words` the share of words kept above `words_kept`. `word_hidden`
-    is the width of the word network's hidden layer, 0 for none. `start_*` are the logits and
-    the size of the message matrix at the start.
+    `kl_*` weigh the pull of each probability towards a half, `sparse_pairs` the mean probability
+    of pairs, `sparse_words` the share of words kept beyond `words_kept`. `word_hidden` is the
+    width of the word network's hidden layer, 0 for none. `start_*` are the initial logits and
+    the initial size of the message matrix.
     """
 
     texts: int | None = 40_000
@@ -62,20 +65,16 @@ class LearningSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        types = get_type_hints(type(self))
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name == "normalisation":
-                if value not in get_args(Normalisation):
-                    known = " or ".join(get_args(Normalisation))
-                    raise SettingsError(f"`normalisation` must be {known}, got {value!r}.")
-            elif value is None and types[field.name] == (int | None):
-                continue
-            else:
-                _check_number(field.name, value, types[field.name] is float)
+        if self.normalisation not in get_args(Normalisation):
+            known = " or ".join(get_args(Normalisation))
+            raise SettingsError(f"`normalisation` must be {known}, got {self.normalisation!r}.")
+        for name, kind in get_type_hints(type(self)).items():
+            value = getattr(self, name)
+            if name != "normalisation" and not (value is None and kind == (int | None)):
+                _check_number(name, value, kind is float)
 
-    def steps_over(self, n: int) -> int:
-        """Return how many texts learning from `n` texts goes through, at most."""
+    def texts_over(self, n: int) -> int:
+        """Return how many texts learning from `n` texts processes, at most."""
         return min(n, self.texts or n) * self.epochs
 
     @classmethod
@@ -94,11 +93,11 @@ class LearningSettings:
         )
 
 
-def _check_number(name: str, value: object, broken: bool) -> None:
+def _check_number(name: str, value: object, real: bool) -> None:
     low, high = _LIMITS.get(name, (0, 1e6))
-    kinds = int | float if broken else int
+    kinds = int | float if real else int
     if isinstance(value, bool) or not isinstance(value, kinds) or not low <= value <= high:
-        what = "a number" if broken else "a whole number"
+        what = "a number" if real else "a whole number"
         raise SettingsError(f"`{name}` must be {what} from {low:g} to {high:g}, got {value!r}.")
 
 

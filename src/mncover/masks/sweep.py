@@ -1,10 +1,10 @@
-"""Learn masks for several values of one setting: what does sparsity cost in fidelity?"""
+"""Learn masks into a file, once or for each value of a setting: what does sparsity cost?"""
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +12,56 @@ from rich.console import Console
 from rich.table import Table
 
 from mncover.data.display import display_percent
-from mncover.data.files import replacing
+from mncover.data.resume import Unfinished, partial_path
 from mncover.engine.subject import Subject
 from mncover.errors import SettingsError
 from mncover.masks.fidelity import fidelity_on
 from mncover.masks.learning import learn_masks
+from mncover.masks.masks import Masks, Unseen
 from mncover.masks.settings import LearningSettings, parsed_setting
 from mncover.report.plots import require_plotting, trade_off
 from mncover.report.progress import bar
+from mncover.report.tables import plain_table, write_csv
 from mncover.selection.chance import wilson
 from mncover.types import Text
+
+
+def learn_to_file(
+    subject: Subject,
+    texts: Sequence[Text],
+    settings: LearningSettings,
+    path: Path,
+    title: str = "Learning",
+    quiet: bool = False,
+    unseen: Unseen | None = None,
+) -> Masks:
+    """Learn masks and save them; learning that was interrupted resumes."""
+    say = partial(Console(stderr=True, quiet=quiet).print, markup=False, soft_wrap=True)
+    unfinished = Unfinished(partial_path(path), "learning run", say)
+    total, show = settings.texts_over(len(texts)), False if quiet else None
+    with unfinished.announced(), bar(title, total, show) as advance:
+        masks = learn_masks(Masks, subject, texts, settings, advance, unfinished)
+    if unseen is not None:
+        masks = masks.with_thresholds(unseen=unseen)
+    masks.save(path)
+    unfinished.remove()
+    return masks
+
+
+def measured(
+    subject: Subject, masks: Masks, test: Sequence[Text], max_length: int
+) -> tuple[float, float, float, float, float]:
+    """Return the shares of words and pairs kept, and the fidelity with its 95 % interval.
+
+    Without `test`, the fidelity is the one on the texts held out from learning.
+    """
+    summary = masks.summary()
+    n, fidelity = len(test) or int(masks.facts["held out"]), summary.fidelity or 0.0
+    if test:
+        fidelity = fidelity_on(subject, masks, test, max_length)
+    words = summary.words_kept / max(summary.words, 1)
+    pairs = summary.pairs_kept / max(summary.pairs, 1)
+    return words, pairs, fidelity, *wilson(round(fidelity * n), n)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,60 +91,37 @@ def run_sweep(
     train: Sequence[Text],
     test: Sequence[Text],
     settings: LearningSettings,
-    name: str,
-    values: Sequence[Any],
+    sweep: str,
     output: Path,
     plot: Path | None,
     console: Console,
-) -> list[Point]:
-    """Learn masks for each value; write them beside `output`, with a table and a curve.
+) -> None:
+    """Learn masks for each value; write them next to `output`, with a table and a curve.
 
-    Fidelity is measured on `test`, or, without it, on the texts held out from learning.
+    `sweep` is a text such as `sparse_pairs=0.001,0.01`.
     """
+    name, values = parse_sweep(sweep)
     if plot is not None:
         require_plotting(plot)
     points = []
     for value in values:
         chosen = replace(settings, **{name: value})
-        count = chosen.steps_over(len(train))
-        file = output.with_name(f"{output.stem}-{name}-{value}{output.suffix}")
-        partial = file.with_name(f"{file.name}.partial")
-        with bar(f"{name} = {value}", count, False if console.quiet else None) as advance:
-            masks = learn_masks(subject, train, chosen, advance, partial)
-        masks.save(file)
-        partial.unlink(missing_ok=True)
-        summary = masks.summary()
-        n = len(test) or int(masks.facts["held out"])
-        fidelity = (
-            fidelity_on(subject, masks, test, chosen.max_length)
-            if test
-            else summary.fidelity or 0.0
-        )
-        words = summary.words_kept / max(summary.words, 1)
-        pairs = summary.pairs_kept / max(summary.pairs, 1)
-        points.append(Point(value, words, pairs, fidelity, *wilson(round(fidelity * n), n)))
-    table = output.with_suffix(".csv")
-    _write_csv(points, name, table)
+        path = output.with_name(f"{output.stem}-{name}-{value}{output.suffix}")
+        masks = learn_to_file(subject, train, chosen, path, f"{name} = {value}", console.quiet)
+        points.append(Point(value, *measured(subject, masks, test, chosen.max_length)))
+    path = output.with_suffix(".csv")
+    rows = [asdict(point) for point in points]
+    write_csv(path, [{name: row.pop("value"), **row} for row in rows])
     console.print(_table(points, name))
-    console.print(f"The table is {table}.", markup=False, soft_wrap=True)
+    console.print(f"The table is {path}.", markup=False, soft_wrap=True)
     if plot is not None:
         trade_off(points, name, plot)
         console.print(f"The curve is {plot}.", markup=False, soft_wrap=True)
-    return points
-
-
-def _write_csv(points: Sequence[Point], name: str, path: Path) -> None:
-    with replacing(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-        rows = [{name if k == "value" else k: v for k, v in asdict(p).items()} for p in points]
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
 
 
 def _table(points: Sequence[Point], name: str) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in (name, "words kept %", "pairs kept %", "fidelity %", "95 % interval"):
-        table.add_column(column, justify="right", no_wrap=True)
+    columns = ("words kept %", "pairs kept %", "fidelity %", "95 % interval")
+    table = plain_table(name, *columns, left=0)
     for point in points:
         shares = (point.kept_words, point.kept_pairs, point.fidelity)
         interval = f"{display_percent(point.low)} to {display_percent(point.high)}"

@@ -1,9 +1,8 @@
 """The WIMask layer: which words, and which pairs of words, does a classifier's answer need?
 
-It stands between a frozen model's word embeddings and the rest of the model. Words pass
-messages along a graph of pairs, then each word is let through or not. Both the pairs and the
-words are random while they are learnt, and cut at a threshold afterwards. docs/masks.md has the
-formulas.
+It sits between a frozen model's word embeddings and the rest of the model. Words pass messages
+along a graph of pairs, then each word is let through or not. Pairs and words are drawn at random
+while they are learnt, and cut at a threshold afterwards. docs/masks.md has the formulas.
 """
 
 from __future__ import annotations
@@ -20,12 +19,11 @@ from torch.nn.functional import softplus
 
 from mncover.engine.masking import PairTable
 from mncover.engine.subject import Subject
-from mncover.masks.settings import Normalisation
+from mncover.masks.settings import LearningSettings, Normalisation
 
 Change = Callable[[Tensor, Tensor], Tensor]
 
-
-# Of a word or pair that always counts: so large that its probability is exactly 1.
+# The logit of a word or pair that always counts: its probability rounds to exactly 1.
 CERTAIN = 60.0
 
 
@@ -33,9 +31,9 @@ CERTAIN = 60.0
 class Logits:
     """How strongly each word [n, T] and each pair [n, T, T] of a batch counts.
 
-    `word_learnt` and `pair_learnt` say where that is a parameter's doing: not for special
-    tokens, a word with itself, and pairs that training did not see. A pair is in `pairs` twice,
-    in `pair_learnt` once, above the diagonal.
+    `word_learnt` and `pair_learnt` say where a parameter decides: not for special tokens, a word
+    with itself, or pairs that training did not see. A pair appears twice in `pairs`, but once in
+    `pair_learnt`, above the diagonal.
     """
 
     words: Tensor
@@ -44,7 +42,7 @@ class Logits:
     pair_learnt: Tensor
 
     def draw(self, temperature: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Draw which words and pairs count; both places of a pair get the same draw."""
+        """Draw which words and pairs count; both entries of a pair get the same draw."""
         words = draw_bernoulli(self.words, _uniform(self.words, generator), temperature)
         upper = _uniform(self.pairs, generator).triu()
         both = upper + upper.triu(1).mT
@@ -58,42 +56,32 @@ def _uniform(like: Tensor, generator: torch.Generator) -> Tensor:
 
 
 class WIMask(nn.Module):
-    """A logit per pair seen, a matrix for messages, and a one-layer network for words.
+    """A logit for each pair seen, a matrix for messages, and a small network for words.
 
-    `scale` is what word embeddings are multiplied by before the network sees them, so that
-    their size, which differs between models, does not set the speed of learning.
+    Word embeddings are multiplied by `scale` before the network sees them, because their size
+    differs between models and would set the speed of learning. Logits start equal, the matrix
+    and the network's hidden layer at random.
     """
 
     def __init__(
-        self,
-        table: PairTable,
-        width: int,
-        scale: float,
-        hidden: int,
-        normalisation: Normalisation = "mean",
+        self, table: PairTable, width: int, scale: float, settings: LearningSettings
     ) -> None:
         super().__init__()
-        device = table.keys.device
-        self.table = table
-        self.scale = scale
-        self.normalisation: Normalisation = normalisation
-        self.pair_logits = nn.Parameter(torch.zeros(len(table.keys), device=device))
-        self.message = nn.Parameter(torch.zeros(width, width, device=device))
-        self.word_hidden = nn.Parameter(torch.zeros(width, hidden, device=device))
-        self.word_weight = nn.Parameter(torch.zeros(hidden or width, device=device))
-        self.word_bias = nn.Parameter(torch.zeros((), device=device))
+        device, random = table.keys.device, torch.Generator().manual_seed(settings.seed)
 
-    def start(self, seed: int, pair_logit: float, word_logit: float, message: float) -> None:
-        """Set what learning starts from: equal logits, and a random matrix of a given size."""
-        generator = torch.Generator().manual_seed(seed)
-        width = len(self.message)
-        with torch.no_grad():
-            noise = torch.randn(width, width, generator=generator)
-            self.message.copy_(noise * (message * width**-0.5))
-            noise = torch.randn(self.word_hidden.shape, generator=generator)
-            self.word_hidden.copy_(noise * width**-0.5)
-            self.pair_logits.fill_(pair_logit)
-            self.word_bias.fill_(word_logit)
+        def noise(columns: int, size: float) -> nn.Parameter:
+            drawn = torch.randn(width, columns, generator=random)
+            return nn.Parameter((drawn * (size * width**-0.5)).to(device))
+
+        def filled(value: float, *shape: int) -> nn.Parameter:
+            return nn.Parameter(torch.full(shape, float(value), device=device))
+
+        self.table, self.scale = table, scale
+        self.pair_logits = filled(settings.start_pairs, len(table.keys))
+        self.message = noise(width, settings.start_message)
+        self.word_hidden = noise(settings.word_hidden, 1.0)
+        self.word_weight = filled(0.0, settings.word_hidden or width)
+        self.word_bias = filled(settings.start_words)
 
     def word_logits(self, embeddings: Tensor) -> Tensor:
         """Return the logits [..., T] of words from their embeddings [..., T, width]."""
@@ -116,10 +104,6 @@ class WIMask(nn.Module):
         special = self.table.always(ids)
         words = self.word_logits(embeddings).masked_fill(special, CERTAIN)
         return Logits(words, pairs, ~special, seen.triu(1))
-
-    def forward(self, embeddings: Tensor, words: Tensor, pairs: Tensor) -> Tensor:
-        """Mix the embeddings [n, T, width] along pairs and let the chosen words through."""
-        return pass_through(embeddings, words, pairs, self.message, self.normalisation)
 
 
 def pass_through(

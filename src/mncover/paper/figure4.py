@@ -15,7 +15,7 @@ from mncover.errors import SettingsError
 from mncover.report.plots import pyplot_module, saturation_figure, save_figure
 from mncover.report.sets import reduction_table, write_curves
 from mncover.selection.saturation import Curve, saturation
-from mncover.suites.formats.tables import TextFile
+from mncover.suites.rows import Rows
 from mncover.types import Text
 
 # The paper's Figure 4: average reduction in percent by threshold, RoBERTa, sentiment suite.
@@ -72,7 +72,7 @@ def _draw(curves: Sequence[Curve], job: CurveJob) -> list[Path]:
     return drawn
 
 
-def _lists(suite: TextFile, tests: Sequence[str], limit: int | None) -> dict[str, list[Text]]:
+def _lists(suite: Rows, tests: Sequence[str], limit: int | None) -> dict[str, list[Text]]:
     """Return the texts of each context, or of those asked for, up to a limit."""
     found: dict[str, list[Text]] = {}
     for text, context in zip(suite.texts, suite.contexts, strict=True):

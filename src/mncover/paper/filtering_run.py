@@ -48,10 +48,10 @@ from mncover.paper.filtering import (
 from mncover.paper.protocols import Verdicts
 from mncover.report.progress import bar
 from mncover.selection.cases import cases_of
-from mncover.suites.formats import load_suite
-from mncover.suites.formats.tables import TextFile, read_texts
-from mncover.suites.judging import How, in_suite_classes, judge_suite
-from mncover.suites.model import Suite
+from mncover.suites.formats import load_suite, read_texts
+from mncover.suites.judging import in_suite_classes, judge_suite
+from mncover.suites.model import How, Suite
+from mncover.suites.rows import Rows
 from mncover.types import Settings
 from mncover.types import Text as GivenText
 
@@ -130,7 +130,7 @@ def _measure(asked: Asked, suite: Suite, say: Say) -> tuple[list[CoverageData], 
     found = []
     for number, test in enumerate(suite.tests, start=1):
         say(f"{number} of {len(suite.tests)}: {test.name} ({len(test.cases):,} cases)")
-        alone = TextFile.of_suite(asked.suite, replace(suite, tests=(test,)))
+        alone = Rows.of_suite(asked.suite, replace(suite, tests=(test,)))
         path = asked.output / DATA_FOLDER / f"{number:02d}.mncover"
         path.parent.mkdir(parents=True, exist_ok=True)
         job = Job(engine, alone, train, path, say, asked.classes)
@@ -147,7 +147,7 @@ def _finished(job: Job) -> CoverageData | None:
         data.identity.require_same(job.engine.identity())
     except (DataFileError, MismatchError):
         return None
-    outlines = [data.outlines[run.id].classes for run in data.runs if run.id in data.outlines]
+    outlines = [data.outlines[run.id]["classes"] for run in data.runs if run.id in data.outlines]
     same = [run.suite_fingerprint for run in data.runs] == [job.suite.fingerprint]
     return data if same and outlines == [job.classes] and not data.incomplete else None
 
@@ -177,7 +177,7 @@ def _judged_before(
     for number, test in enumerate(suite.tests, start=1):
         path = folder / DATA_FOLDER / f"{number:02d}.mncover"
         data = datafile.read(path)
-        alone = TextFile.of_suite(asked.suite, replace(suite, tests=(test,)))
+        alone = Rows.of_suite(asked.suite, replace(suite, tests=(test,)))
         if [run.suite_fingerprint for run in data.runs] != [alone.fingerprint] or data.incomplete:
             raise MismatchError(f"{path}: it holds something else than all of {test.name!r}.")
         name, verdicts[test.name] = Path(data.identity.model).name, cases_of(data).verdicts

@@ -1,7 +1,7 @@
-"""Train a classifier from a base model: all its weights, and a fresh head.
+"""Train a classifier from a base model: all its weights, and a new head.
 
-This makes the targets that are compared in `experiments/retraining_run.py`. It is no trainer for
-general use: no checkpoints, no validation, one device.
+This makes the targets that Table 4 compares. It is not a general trainer: no checkpoints, no
+validation, one device.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mncover.engine.subject import Subject
 from mncover.errors import ModelError, SettingsError, TextError
 from mncover.types import Text
 
-CLIP = 1.0  # the longest gradient that a step follows
+CLIP = 1.0  # the norm to which gradients are clipped
 CHUNK = 50  # batches whose texts are sorted by length together: enough for little padding
 
 
@@ -31,11 +31,10 @@ CHUNK = 50  # batches whose texts are sorted by length together: enough for litt
 class FineTuning:
     """How a classifier is trained.
 
-    `warmup` is the share of all steps in which the learning rate rises. Training goes over the
-    texts `epochs` times, so that more texts mean more steps; `steps`, if given, is how many there
-    are instead. `equal_steps` is for experiments that compare training sets of different size: all
-    are given as many steps as the largest needs, so that a gain is not merely that of longer
-    training. `fine_tune` itself sees one set only, and takes no notice of it.
+    `warmup` is the share of all steps in which the learning rate rises. More texts mean more
+    steps, unless `steps` is given, which then replaces `epochs`. `equal_steps` is for experiments
+    that compare training sets of different sizes: all get as many steps as the largest needs, so
+    that a gain is not merely that of longer training. `fine_tune` itself ignores it.
     """
 
     epochs: int = 3
@@ -83,9 +82,9 @@ def fine_tune(
 ) -> Subject:
     """Return a classifier of `n_labels` classes, trained on the texts from a base model.
 
-    The head is new, also if the base has one. Head, order of texts and dropout follow from the
-    seed, and the caller's random numbers are left alone; on a CPU equal seeds give equal weights.
-    `advance` is told of every step.
+    The head is new, even if the base has one. The seed decides head, order of texts and dropout;
+    the caller's random state is left alone. On a CPU, equal seeds give equal weights. `advance`
+    is told of every step.
     """
     _check_labels(texts, labels, n_labels)
     with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
@@ -105,7 +104,7 @@ def accuracy(
     max_length: int = 128,
     batch_size: int = 32,
 ) -> NDArray[np.bool_]:
-    """Return for each text whether it is classified as its label says."""
+    """Return for each text whether it is classified correctly."""
     _check_labels(texts, labels, subject.n_labels)
     probabilities = class_probabilities(subject, subject.encode(texts, max_length), batch_size)
     right: NDArray[np.bool_] = subject.predictions(probabilities) == np.array(labels, np.int64)
@@ -179,7 +178,7 @@ def _train(
             answer = subject.call(model, inputs).logits
         loss = cross_entropy(answer.float(), targets[rows])
         if not torch.isfinite(loss):
-            raise ModelError(f"training went astray in step {step + 1}: try a smaller rate.")
+            raise ModelError(f"training diverged in step {step + 1}: try a smaller rate.")
         optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(model.parameters(), CLIP)
@@ -189,7 +188,7 @@ def _train(
 
 
 def _optimizer(model: nn.Module, settings: FineTuning) -> torch.optim.Optimizer:
-    """Return AdamW; biases and the scales of normalisation, all vectors, do not decay."""
+    """Return AdamW without weight decay for vectors: biases and scales of normalisation."""
     weights = [p for p in model.parameters() if p.requires_grad]
     groups = [
         {"params": [p for p in weights if p.dim() > 1], "weight_decay": settings.weight_decay},
@@ -199,7 +198,7 @@ def _optimizer(model: nn.Module, settings: FineTuning) -> torch.optim.Optimizer:
 
 
 def batches(lengths: Sequence[int], batch_size: int, seed: int) -> Iterator[list[int]]:
-    """Yield without end the rows of each step: every text once, then all again in a new order.
+    """Yield the rows of each step, endlessly: every text once, then all again in a new order.
 
     Texts are sorted by length within chunks of the shuffled texts, so batches are random but
     need little padding.

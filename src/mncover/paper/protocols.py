@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from mncover.selection.chance import random_interval
 from mncover.suites.judging import FAILS, NOT_JUDGED
 
 Verdicts = NDArray[np.int8]
@@ -180,42 +181,6 @@ def random_at_budget(verdicts: Verdicts, share: float) -> BudgetOutcome:
     spread = math.sqrt(base * (1 - base) / k * (n - k) / (n - 1)) if n > 1 else 0.0
     found, lift = (k / n, 1.0) if base else (math.nan, math.nan)
     return BudgetOutcome(k, base, lift, plain.low, plain.high, found, spread)
-
-
-def random_interval(n: int, failing: int, k: int) -> tuple[int, int]:
-    """Return how many failures are among k of n cases drawn at random, with 95 % probability.
-
-    Exact: the smallest and largest number whose tails hold no more than 2.5 % each.
-
-    >>> random_interval(100, 50, 10)
-    (2, 8)
-    """
-    return interval_of(chances(n, failing, k))
-
-
-def chances(n: int, failing: int, k: int) -> Scores:
-    """Return the probability of 0, 1, 2 … failures among k of n cases drawn at random.
-
-    >>> chances(4, 2, 1).round(3).tolist()
-    [0.5, 0.5]
-    """
-    found = np.zeros(min(k, failing) + 1)
-    least, total = max(0, k - (n - failing)), _log_choose(n, k)
-    for x in range(least, len(found)):
-        log = _log_choose(failing, x) + _log_choose(n - failing, k - x) - total
-        found[x] = math.exp(log)
-    return found
-
-
-def interval_of(chance: Scores) -> tuple[int, int]:
-    """Return the smallest and largest number whose tails hold no more than 2.5 % each."""
-    below, above = np.cumsum(chance), np.cumsum(chance[::-1])[::-1]
-    inside = np.flatnonzero((below > 0.025) & (above > 0.025))
-    return int(inside[0]), int(inside[-1])
-
-
-def _log_choose(n: int, k: int) -> float:
-    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
 
 
 def apfd(verdicts: Verdicts, scores: Scores) -> float:

@@ -1,15 +1,11 @@
-"""Experiment 4, the paper's Table 4: does training on an augmented set help? No torch here.
+"""The numbers and the report of Table 4: what does training on an augmented set gain?
 
 Each way to augment is an arm. All arms are trained with the same seeds and judged on the same
-texts, so they are compared pair by pair.
-
-The table of retraining: what each augmented set brought. No torch here.
+texts, so they are compared pair by pair. No torch here.
 """
 
 from __future__ import annotations
 
-import csv
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,24 +19,24 @@ from rich.table import Table
 from rich.text import Text
 
 from mncover.data.display import display_percent
-from mncover.data.files import replacing
+from mncover.report.tables import plain_table, write_csv, write_json, write_text
 
 NONE, RANDOM = "none", "random"
-ARMS = (NONE, RANDOM, "cover", "mncover")
-DRAWS, CHUNK = 5000, 500  # of the bootstrap, and how many of them at once
+DRAWS, CHUNK = 5000, 500  # of the bootstrap: in total, and at a time
+WIDTH = 110
 
-# The paper's test accuracies in percent, the first without augmentation, and how many texts were
-# added. MRPC is our other task of paraphrase.
+# The paper's test accuracies in percent, the first without augmentation, and the number of texts
+# it added.
 PAPER = {"sst2": (90.22, 90.45, 90.41), "qqp": (90.91, 90.96, 91.03)}
 PAPER_TEXTS = {"sst2": 6541, "qqp": 14005}
 
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """One way to augment: how many texts it added, and what the models trained on it got right.
+    """One way to augment: the number of texts added, and what the models trained on it got right.
 
-    `correct` is [seeds, test texts], `perturbed` [seeds, perturbed texts]; the latter may have
-    no texts.
+    `correct` is [seeds, test texts], `perturbed` is [seeds, perturbed texts], perhaps without any
+    texts.
     """
 
     name: str
@@ -51,7 +47,7 @@ class Arm:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Mean accuracy over seeds, and half its 95 % interval; None with a single seed."""
+    """Mean accuracy over seeds, and half of its 95 % interval; None with a single seed."""
 
     mean: float
     half: float | None
@@ -59,7 +55,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Accuracy of an arm less that of another, with a 95 % interval by bootstrap.
+    """Accuracy of an arm minus that of another, with a 95 % interval by bootstrap.
 
     `not_above` is the share of bootstrap draws in which the arm is not better.
     """
@@ -72,7 +68,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """An arm's line of the table; accuracies from 0 to 1."""
+    """An arm's row of the table; accuracies are from 0 to 1."""
 
     task: str
     arm: Arm
@@ -84,7 +80,7 @@ class Row:
 
 
 def rows_of(task: str, arms: Sequence[Arm], seed: int = 0) -> list[Row]:
-    """Return the table's lines; `seed` is that of the bootstrap."""
+    """Return the table's rows; `seed` is that of the bootstrap."""
     by_name = {arm.name: arm for arm in arms}
 
     def less(arm: Arm, name: str, perturbed: bool = False) -> Difference | None:
@@ -111,13 +107,15 @@ def rows_of(task: str, arms: Sequence[Arm], seed: int = 0) -> list[Row]:
 def estimate(correct: NDArray[np.bool_]) -> Estimate:
     """Return the mean accuracy of [seeds, texts], with a t-interval over seeds.
 
-    It says how much training again would change the accuracy on these very texts.
+    The interval says how much training again would change the accuracy on the same texts.
     """
+    from scipy.stats import t  # late: it is slow to import
+
     accuracies = correct.mean(axis=1)
     n = len(accuracies)
     if n < 2:
         return Estimate(float(accuracies.mean()), None)
-    half = t95(n - 1) * float(accuracies.std(ddof=1)) / math.sqrt(n)
+    half = float(t.ppf(0.975, n - 1)) * float(accuracies.std(ddof=1)) / math.sqrt(n)
     return Estimate(float(accuracies.mean()), half)
 
 
@@ -131,51 +129,23 @@ def difference(
     """
     values = a.astype(np.int64) - b
     seeds, texts = values.shape
-    # Texts on which the arms differ alike are interchangeable: it is enough to draw how many of
-    # each kind there are, and there are few kinds.
+    # Texts on which the arms differ in the same way are interchangeable: drawing the number of
+    # each kind is enough, and there are few kinds.
     kinds, counts = np.unique(values, axis=1, return_counts=True)
     random = np.random.default_rng(seed)
     sums = np.empty(draws)
-    for start in range(0, draws, CHUNK):  # all at once would take much memory for many kinds
+    for start in range(0, draws, CHUNK):  # in chunks, to save memory
         some = slice(start, min(start + CHUNK, draws))
         size = some.stop - some.start
         drawn_seeds = random.multinomial(seeds, np.full(seeds, 1 / seeds), size)
         drawn_texts = random.multinomial(texts, counts / texts, size)
-        # Whole numbers, so that a draw without difference is exactly 0; as floats, for speed.
+        # Integers, so that a draw without a difference is exactly 0; as floats, for speed.
         sums[some] = ((drawn_seeds @ kinds.astype(np.float64)) * drawn_texts).sum(axis=1)
     found = sums / (seeds * texts)
     low, high = np.quantile(found, [0.025, 0.975])
     return Difference(
         float(values.sum() / values.size), float(low), float(high), float((found <= 0).mean())
     )
-
-
-def t95(freedom: int) -> float:
-    """Return how many standard errors a 95 % interval by Student's t reaches to each side.
-
-    >>> round(t95(1), 3), round(t95(4), 3), round(t95(1000), 3)
-    (12.706, 2.776, 1.962)
-    """
-    low, high = 0.0, math.pi / 2
-    for _ in range(60):  # halving an angle's range so often leaves no more than rounding
-        middle = (low + high) / 2
-        low, high = (middle, high) if _inside(middle, freedom) < 0.95 else (low, middle)
-    return math.sqrt(freedom) * math.tan((low + high) / 2)
-
-
-def _inside(angle: float, freedom: int) -> float:
-    """Return the probability that |t| is below sqrt(freedom) tan(angle).
-
-    Closed forms for whole degrees of freedom: Abramowitz and Stegun, 26.7.3 and 26.7.4.
-    """
-    odd = freedom % 2
-    cosine = math.cos(angle)
-    term, total = (cosine if odd else 1.0), 0.0
-    for k in range(freedom // 2):
-        total += term
-        term *= cosine**2 * (2 * k + 1 + odd) / (2 * k + 2 + odd)
-    total *= math.sin(angle)
-    return 2 / math.pi * (angle + total) if odd else total
 
 
 # What a record's fields mean; accuracies and their differences are from 0 to 1.
@@ -206,9 +176,9 @@ FIELDS = {
 
 
 def record(row: Row) -> dict[str, Any]:
-    """Return a line as plain values by the names in `FIELDS`; None where there is no value."""
+    """Return a row as plain values with the names in `FIELDS`; None where there is no value."""
     arm, perturbed = row.arm, row.perturbed
-    values: dict[str, Any] = {
+    return {
         "task": row.task,
         "arm": arm.name,
         "texts_added": arm.texts,
@@ -223,7 +193,6 @@ def record(row: Row) -> dict[str, Any]:
         "perturbed_half_width": perturbed and perturbed.half,
         **_flat("perturbed_minus_none", row.perturbed_to_none),
     }
-    return {name: values[name] for name in FIELDS}
 
 
 def _flat(name: str, found: Difference | None) -> dict[str, float | None]:
@@ -232,26 +201,21 @@ def _flat(name: str, found: Difference | None) -> dict[str, float | None]:
     return dict(zip(names, ends, strict=True))
 
 
-WIDTH = 110
-
-
 def write_retraining(
     task: str, arms: Sequence[Arm], settings: Mapping[str, Any], folder: Path, quiet: bool = False
 ) -> list[Row]:
-    """Write the table as text, CSV and JSON to a folder, print it, and return its lines.
+    """Write the table as text, CSV and JSON to a folder, print it, and return its rows.
 
     `settings` are those of the training, as plain values.
     """
     rows = rows_of(task, arms)
-    write_json(rows, settings, folder / "retraining.json")
-    write_csv(rows, folder / "retraining.csv")
-    with (
-        replacing(folder / "retraining.txt") as path,
-        path.open("w", encoding="utf-8") as file,
-    ):
-        print_retraining(rows, settings, Console(file=file, width=WIDTH))
+    write_json(folder / "retraining.json", to_json(rows, settings))
+    write_csv(folder / "retraining.csv", [record(row) for row in rows])
+    write_text(
+        folder / "retraining.txt", lambda file: print_retraining(rows, settings, file), WIDTH
+    )
     console = Console(quiet=quiet)
-    console.width = max(console.width, WIDTH)  # a narrow terminal had better wrap than crop
+    console.width = max(console.width, WIDTH)  # on a narrow terminal, wrapping beats cropping
     print_retraining(rows, settings, console)
     return rows
 
@@ -265,18 +229,11 @@ def print_retraining(rows: Sequence[Row], settings: Mapping[str, Any], console: 
 
 
 def retraining_table(rows: Sequence[Row]) -> Table:
-    """Return the arms side by side, all in percent; intervals stand below their differences."""
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
-    table.add_column("trained\nwith", overflow="fold", min_width=7)
-    for name in (
-        "texts\nadded",
-        "test\naccuracy",
-        "difference\nto none",
-        "difference\nto random",
-        "perturbed\naccuracy",
-        "difference\nto none",
-    ):
-        table.add_column(name, justify="right", no_wrap=True)
+    """Return the arms side by side, in percent; intervals are below their differences."""
+    differences = ("difference\nto none", "difference\nto random")
+    perturbed = ("perturbed\naccuracy", "difference\nto none")
+    columns = ("texts\nadded", "test\naccuracy", *differences, *perturbed)
+    table = plain_table("trained\nwith", *columns, narrow=True)
     for row in rows:
         table.add_row(
             Text(row.arm.name),
@@ -304,13 +261,13 @@ def _difference(found: Difference | None) -> Text:
 
 
 def _points(value: float) -> str:
-    """Return a difference in percentage points with its sign, which 0 has not."""
+    """Return a difference in percentage points, with a sign unless it is 0."""
     shown = f"{100 * value:+.2f}"
     return "0.00" if shown in ("+0.00", "-0.00") else shown
 
 
 def notes(rows: Sequence[Row], settings: Mapping[str, Any]) -> list[str]:
-    """Return what a reader of the table must know."""
+    """Return what readers of the table need to know."""
     arm, task = rows[0].arm, rows[0].task
     seeds, texts = arm.correct.shape
     lines = [
@@ -330,7 +287,7 @@ def notes(rows: Sequence[Row], settings: Mapping[str, Any]) -> list[str]:
 
 
 def _length(settings: Mapping[str, Any]) -> str:
-    """Say whether arms with more texts were also trained longer."""
+    """Return whether arms with more texts were also trained longer."""
     if settings.get("steps") is not None or settings.get("equal_steps"):
         return "All were trained for equally many steps."
     return "All were trained for equally many epochs, so those with more texts for more steps."
@@ -352,18 +309,3 @@ def to_json(rows: Sequence[Row], settings: Mapping[str, Any]) -> dict[str, Any]:
             for row in rows
         },
     }
-
-
-def write_json(rows: Sequence[Row], settings: Mapping[str, Any], path: Path) -> None:
-    """Write the table as JSON."""
-    with replacing(path) as temporary:
-        content = json.dumps(to_json(rows, settings), indent=1)
-        temporary.write_text(content + "\n", encoding="utf-8")
-
-
-def write_csv(rows: Sequence[Row], path: Path) -> None:
-    """Write the table as CSV, with the fields of `FIELDS`."""
-    with replacing(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(FIELDS))
-        writer.writeheader()
-        writer.writerows(record(row) for row in rows)

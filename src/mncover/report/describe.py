@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mncover.data.display import display_percent
-from mncover.data.store import MaskSummary, Scored
+from mncover.data.identity import MaskSummary, Scored
 from mncover.suites.expectations import Expectation
 from mncover.suites.judging import FAILS, Outcome
 from mncover.suites.model import Suite

@@ -11,12 +11,13 @@ from typing import Any
 from jinja2 import Environment, PackageLoader
 
 from mncover.data.display import display_percent
-from mncover.data.results import REDUNDANT_AT, summarize
+from mncover.data.results import REDUNDANT_AT, Result, summarize
 from mncover.data.store import CoverageData
 from mncover.errors import SettingsError
 from mncover.report.html_overview import Card, heatmaps, make_overview
 from mncover.report.html_tests import PageMaker, TestPage, earlier_verdicts
 from mncover.selection.cases import cases_by_run
+from mncover.suites.judging import judge_data
 
 MARK = ".mncover-html"  # tells a folder of ours from one of the user's
 
@@ -64,11 +65,11 @@ def _write(
     environment = _environment()
     then = "" if since is None else since[0].name
     overview = make_overview(
-        summarize(data, redundant_at),
+        _summary(data, redundant_at),
         file,
         pages,
         heatmaps(data),
-        None if since is None else summarize(since[1], redundant_at),
+        None if since is None else _summary(since[1], redundant_at),
         then,
     )
     _render(environment, "index.html", folder / "index.html", o=overview)
@@ -83,6 +84,10 @@ def _write(
             since=then,
             redundant_at=f"{100 * redundant_at:g}",
         )
+
+
+def _summary(data: CoverageData, redundant_at: float) -> Result:
+    return summarize(data, tuple(judge_data(data)), redundant_at)
 
 
 def _environment() -> Environment:

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from mncover.data import maps
 from mncover.data.display import display_percent
+from mncover.data.identity import MaskSummary
 from mncover.data.results import ContextResult, Result
-from mncover.data.store import CoverageData, MaskSummary
+from mncover.data.store import CoverageData
 from mncover.report.describe import by_capability
 from mncover.report.html_tests import TestPage
 from mncover.types import __version__

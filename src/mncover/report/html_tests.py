@@ -15,7 +15,14 @@ from mncover.data.table import UNKNOWN
 from mncover.report.describe import describe_expectation
 from mncover.selection.cases import Cases
 from mncover.suites.expectations import Answers, Expectation
-from mncover.suites.judging import FAILS, NOT_JUDGED, PASSES, in_suite_classes, text_verdicts
+from mncover.suites.judging import (
+    FAILS,
+    NOT_JUDGED,
+    PASSES,
+    in_suite_classes,
+    outline_of,
+    text_verdicts,
+)
 from mncover.suites.model import Case, Label, Outline, Test
 from mncover.types import Text
 
@@ -109,7 +116,7 @@ class PageMaker:
         if not len(self.cases):
             return None
         run = self.data.runs[int(self.data.table["run"][self.cases.rows[0][0]])]
-        return self.data.outlines.get(run.id)
+        return outline_of(self.data, run.id)
 
     def _page(self, number: int, mine: NDArray[np.int64]) -> TestPage:
         verdicts = self.cases.verdicts[mine]

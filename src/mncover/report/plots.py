@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mncover.criteria import NAMES, Metric
+from mncover.criteria import CRITERIA
 from mncover.data.files import replacing
 from mncover.data.results import Result
 from mncover.errors import MissingExtraError, SettingsError
@@ -99,7 +99,7 @@ def _plain(axis: Any) -> None:
 THRESHOLD_COLORS = ("#1b9e77", "#d95f02", "#7570b3", "#e7298a", "#66a61e", "#e6ab02")
 
 
-def saturation_figure(curves: Sequence[Curve], title: str, metric: Metric) -> Any:
+def saturation_figure(curves: Sequence[Curve], title: str, metric: str) -> Any:
     """Return a figure with a panel for each list: coverage against the number of texts kept.
 
     The band is that of shuffled orders; a filtered curve ends with a dot where it stops.
@@ -113,13 +113,13 @@ def saturation_figure(curves: Sequence[Curve], title: str, metric: Metric) -> An
         lines, columns, figsize=size, squeeze=False, layout="constrained"
     )
     for axis, name in zip(axes.flat, names, strict=False):
-        mine = [curve for curve in curves if (curve.name, curve.metric) == (name, metric)]
+        mine = [curve for curve in curves if (curve.name, curve.criterion) == (name, metric)]
         _saturation_panel(axis, mine)
         axis.set_title(name if len(name) < 45 else f"{name[:44]}…", fontsize=10)
     for axis in axes.flat[len(names) :]:
         axis.set_visible(False)
     for axis in axes[:, 0]:
-        axis.set_ylabel(f"{NAMES[metric]}, %")
+        axis.set_ylabel(f"{CRITERIA[metric].title}, %")
     for axis in axes.flat[max(0, len(names) - columns) : len(names)]:
         axis.set_xlabel("texts kept")
     handles, labels = axes.flat[0].get_legend_handles_labels()
@@ -180,7 +180,7 @@ def comparison_figure(found: Comparison, title: str) -> Any:
         bars.barh(places, means, height, xerr=ends, color=color, label=label, ecolor="0.2")
     bars.set_yticks(places, list(found.names))
     bars.invert_yaxis()
-    bars.set_xlabel(f"{NAMES[found.metric]}, % ({found.texts:,} texts each, {found.draws} draws)")
+    bars.set_xlabel(f"{found.title}, % ({found.texts:,} texts each, {found.draws} draws)")
     _plain(bars)
     bars.legend(frameon=False, fontsize=9, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
     shares = [[100 * spread.mean for spread in row] for row in found.overlap]

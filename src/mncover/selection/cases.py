@@ -1,7 +1,7 @@
-"""One row per case of a data file: how it went, and every score by which cases can be chosen.
+"""One row per case of a data file, and how it went.
 
 In a suite of tests a case is the suite's; in a plain file of texts every text is a case, which
-fails if the model's class is not its label. It belongs to the reading half.
+fails if the model's class is not its label. No torch here.
 """
 
 from __future__ import annotations
@@ -11,32 +11,19 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mncover.criteria import COVER, MNCOVER, NAMES, Metric
-from mncover.data.results import gain_share, touched_neurons
 from mncover.data.store import CoverageData
-from mncover.data.table import NEW_BINS, UNKNOWN
-from mncover.errors import DataFileError, SettingsError
-from mncover.selection.scores import SCORES as UNCERTAINTIES
-from mncover.suites.judging import FAILS, NOT_JUDGED, PASSES, complete_cases, judge_run
+from mncover.data.table import UNKNOWN
+from mncover.errors import DataFileError
+from mncover.suites.judging import (
+    FAILS,
+    NOT_JUDGED,
+    PASSES,
+    complete_cases,
+    judge_run,
+    outline_of,
+)
 from mncover.suites.model import Outline, Suite
 from mncover.types import Text
-
-Scores = NDArray[np.float64]
-
-# What cases can be taken by, the largest first. What a score is of a case of several texts:
-# gains are those of all its texts together, uncertainty is that of its most uncertain text.
-METHODS: dict[str, str] = {
-    "gain": "what the case added to Cover in the order of the run",
-    "mngain": "what it added to mnCover",
-    "novelty": "its gain by the neurons it touched, so that long texts have no advantage",
-    "entropy": "how uncertain the model was: entropy",
-    "deep_gini": "how uncertain the model was: DeepGini",
-    "margin": "how uncertain the model was: distance of the two most probable classes",
-    "length": "how many tokens it has",
-    "failing": "the cases that failed, then the most uncertain",
-    "random": "chance, by a seed",
-}
-GAINS: dict[str, Metric] = {"gain": COVER, "mngain": MNCOVER}
 
 
 @dataclass(frozen=True)
@@ -44,10 +31,11 @@ class Cases:
     """The complete cases of a run, in its order.
 
     `test` is the number of each case's test among `tests`, `rows` has its rows in the data's
-    table, `number` its place in the suite.
+    table, `number` its place in the suite. `outline` is that of its suite of tests, if any.
     """
 
     data: CoverageData
+    outline: Outline | None
     tests: tuple[str, ...]
     test: NDArray[np.int64]
     number: NDArray[np.int64]
@@ -57,59 +45,13 @@ class Cases:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def scores(self, method: str, seed: int = 0) -> Scores:
-        """Return the score of each case; refuse a method for which the data lacks something."""
-        if method not in METHODS:
-            raise SettingsError(f"cases are chosen by {', '.join(METHODS)}; got {method!r}.")
-        if method in GAINS:
-            return self._gains(GAINS[method])
-        if method == "novelty":
-            return self._novelty()
-        if method in UNCERTAINTIES:
-            return self._uncertainty(method)
-        if method == "length":
-            return self._sums(self.data.table["length"].astype(np.float64))
-        if method == "random":
-            return np.random.default_rng(seed).permutation(len(self)).astype(np.float64)
-        failed: Scores = (self.verdicts == FAILS).astype(np.float64)
-        return failed + self._uncertainty("entropy") / 1e3
-
-    @property
-    def methods(self) -> list[str]:
-        """The methods that the data has everything for."""
-        table, masked = self.data.table, self.data.identity.masks is not None
-        ordered = bool((table["new_hidden"] != UNKNOWN).all())
-        missing = {"mngain"} if ordered and not masked else set()
-        missing |= set() if ordered else {"gain", "mngain", "novelty"}
-        classes = len(self.data.identity.labels) > 1
-        missing |= set() if classes else {*UNCERTAINTIES, "failing"}
-        return [method for method in METHODS if method not in missing]
-
-    def _sums(self, values: Scores) -> Scores:
+    def sums(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the sum over the texts of each case."""
         return np.array([values[rows].sum() for rows in self.rows], dtype=np.float64)
 
-    def _gains(self, metric: Metric) -> Scores:
-        new = [self.data.table[NEW_BINS[metric, kind]] for kind in (0, 1)]
-        if any((column == UNKNOWN).any() for column in new):
-            raise SettingsError(
-                f"the data does not say what each text added to {NAMES[metric]}: run the suite "
-                f"with `mncover run`{' --masks FILE' if metric == MNCOVER else ''}."
-            )
-        identity = self.data.identity
-        return self._sums(gain_share(identity.layout, identity.settings, *new))
-
-    def _novelty(self) -> Scores:
-        identity, table = self.data.identity, self.data.table
-        touched = self._sums(touched_neurons(identity, table["length"]))
-        one_bin = float(gain_share(identity.layout, identity.settings, 1, 0))
-        return self._gains(COVER) / one_bin / np.maximum(touched, 1)
-
-    def _uncertainty(self, method: str) -> Scores:
-        probabilities = self.data.table.probabilities.astype(np.float64)
-        if probabilities.shape[1] < 2:
-            raise SettingsError(f"{method} needs a model with classes, and this one has none.")
-        found = np.nan_to_num(UNCERTAINTIES[method](probabilities), nan=0.0)
-        return np.array([found[rows].max() for rows in self.rows], dtype=np.float64)
+    def texts(self, case: int) -> tuple[Text, ...]:
+        """Return the texts of a case."""
+        return tuple(self.data.table.texts[row] for row in self.rows[case])
 
 
 def cases_of(data: CoverageData) -> Cases:
@@ -127,8 +69,9 @@ def cases_by_run(data: CoverageData) -> list[Cases]:
     found = []
     for number, run in enumerate(data.runs):
         mine = data.table["run"] == number
-        if run.id in data.outlines:
-            found.append(_suite_cases(data, number))
+        outline = outline_of(data, run.id)
+        if outline is not None:
+            found.append(_suite_cases(data, number, outline))
         elif (data.table["case"][mine] != UNKNOWN).any():
             raise DataFileError("the model has no classes, so the cases of its suite were not kept")
         else:
@@ -144,6 +87,7 @@ def _texts_as_cases(data: CoverageData, rows: NDArray[np.int64]) -> Cases:
     verdicts[(label == UNKNOWN) | (prediction == UNKNOWN)] = NOT_JUDGED
     return Cases(
         data,
+        None,
         tuple(data.contexts),
         table["context"][order].astype(np.int64),
         table["index"][order],
@@ -152,14 +96,14 @@ def _texts_as_cases(data: CoverageData, rows: NDArray[np.int64]) -> Cases:
     )
 
 
-def _suite_cases(data: CoverageData, run: int) -> Cases:
-    outline = data.outlines[data.runs[run].id]
+def _suite_cases(data: CoverageData, run: int, outline: Outline) -> Cases:
     of_test = np.repeat(np.arange(len(outline.tests)), [len(cases) for cases in outline.cases])
     whole = complete_cases(data, run)
     numbers = np.array([number for number, _ in whole], dtype=np.int64)
     verdicts = [outcome.verdicts for outcome in judge_run(data, run)]
     return Cases(
         data,
+        outline,
         tuple(test.name for test in outline.tests),
         of_test[numbers],
         numbers,
@@ -172,5 +116,5 @@ def reduced_suite(cases: Cases, chosen: NDArray[np.int64], outline: Outline) -> 
     """Return the suite of the chosen cases; a test of which nothing is left is left out."""
     texts: list[tuple[Text, ...]] = [()] * len(outline.sizes)
     for case in chosen:
-        texts[cases.number[case]] = tuple(cases.data.table.texts[row] for row in cases.rows[case])
+        texts[cases.number[case]] = cases.texts(int(case))
     return outline.filled(texts)

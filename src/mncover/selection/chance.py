@@ -1,6 +1,4 @@
-"""Uncertainty of a measured share.
-
-Every way of choosing cases, side by side on the same cases and budget. No torch here.
+"""What chance would find, and every way of choosing cases beside it. No torch here.
 
 Chance is not drawn but computed: how many failures a random choice of the same size finds has
 an exact distribution.
@@ -13,10 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from mncover.paper.protocols import chances, interval_of
 from mncover.selection.budgets import Indices, Scores, best
 from mncover.selection.cases import Cases
+from mncover.selection.scores import available, score_cases
 from mncover.suites.judging import FAILS
 
 Z95 = 1.959964
@@ -34,6 +33,36 @@ def wilson(hits: int, n: int) -> tuple[float, float]:
     middle = (p + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
     return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def random_interval(n: int, failing: int, k: int) -> tuple[int, int]:
+    """Return how many failures are among k of n cases drawn at random, with 95 % probability.
+
+    Exact: the smallest and largest number whose tails hold no more than 2.5 % each.
+
+    >>> random_interval(100, 50, 10)
+    (2, 8)
+    """
+    return interval_of(chances(n, failing, k))
+
+
+def chances(n: int, failing: int, k: int) -> NDArray[np.float64]:
+    """Return the probability of 0, 1, 2 … failures among k of n cases drawn at random.
+
+    >>> chances(4, 2, 1).round(3).tolist()
+    [0.5, 0.5]
+    """
+    from scipy.stats import hypergeom  # slow to import
+
+    found = hypergeom.pmf(np.arange(min(k, failing) + 1), n, failing, k)
+    return np.asarray(found, dtype=np.float64)
+
+
+def interval_of(chance: NDArray[np.float64]) -> tuple[int, int]:
+    """Return the smallest and largest number whose tails hold no more than 2.5 % each."""
+    below, above = np.cumsum(chance), np.cumsum(chance[::-1])[::-1]
+    inside = np.flatnonzero((below > 0.025) & (above > 0.025))
+    return int(inside[0]), int(inside[-1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +85,9 @@ def compare_methods(
     "random" comes last and is the expectation over all choices of these sizes.
     """
     sizes = [int(np.isin(group, chosen).sum()) for group in groups]
-    methods = [m for m in cases.methods if m not in ("random", "failing")]
+    methods = [m for m in available(cases) if m not in ("random", "failing")]
     rows = [
-        _count(cases, method, _taken(cases.scores(method, seed), groups, sizes))
+        _count(cases, method, _taken(score_cases(cases, method, seed), groups, sizes))
         for method in methods
     ]
     return [*rows, _chance(cases, groups, sizes)]

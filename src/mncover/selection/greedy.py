@@ -6,24 +6,24 @@ import heapq
 import shutil
 import tempfile
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mncover.criteria import COVER, Metric
-from mncover.engine.engine import Engine
-from mncover.engine.spool import spool_halves
 from mncover.errors import SettingsError
-from mncover.report.progress import bar
 from mncover.selection.sequential import CaseWalker, Selection
 from mncover.types import Text
+
+if TYPE_CHECKING:
+    from mncover.engine.engine import Engine
 
 
 def greedy(
     engine: Engine,
     cases: Sequence[Sequence[Text]],
+    criterion: str,
     budget: int | None = None,
     threshold: float = 0.0,
-    metric: Metric = COVER,
 ) -> Selection:
     """Take the case that adds most to those taken before, again and again.
 
@@ -32,23 +32,23 @@ def greedy(
     each case when it was taken, and of the others the last one known, which bounds what they
     would still add: a gain never grows, so most need not be computed again.
 
-    The codes of all cases wait in a temporary file, so it needs room on the disk.
+    The codes of all cases wait in a temporary file, so it needs space on disk.
     """
-    _require_room(engine, cases)
-    with bar("Measuring", sum(map(len, cases)), engine.progress) as advance:
+    _require_space(engine, cases)
+    with engine.bar("Measuring", sum(map(len, cases))) as advance:
         for window in engine.windows(cases, advance, whole=True):
-            walker = CaseWalker(engine, window, engine.backend.new_map(), metric)
+            walker = CaseWalker(engine, window, engine.new_bits(criterion), criterion)
             return _take(walker, len(cases) if budget is None else budget, threshold, engine)
     return Selection([], np.zeros(0))
 
 
 def _take(walker: CaseWalker, budget: int, threshold: float, engine: Engine) -> Selection:
-    cases = walker.window.groups
+    cases = walker.window.cases
     gains = np.array([walker.gain(rows) for rows in cases])
     heap = [(-gain, case) for case, gain in enumerate(gains.tolist())]
     heapq.heapify(heap)
     kept: list[int] = []
-    with bar("Choosing", min(budget, len(cases)), engine.progress) as advance:
+    with engine.bar("Choosing", min(budget, len(cases))) as advance:
         while heap and len(kept) < budget:
             _, case = heapq.heappop(heap)
             gains[case] = walker.gain(cases[case])
@@ -63,15 +63,14 @@ def _take(walker: CaseWalker, budget: int, threshold: float, engine: Engine) -> 
     return Selection(kept, gains)
 
 
-def _require_room(engine: Engine, cases: Sequence[Sequence[Text]]) -> None:
+def _require_space(engine: Engine, cases: Sequence[Sequence[Text]]) -> None:
     """Refuse, before any work, what would not fit on the disk."""
     texts = list(dict.fromkeys(text for case in cases for text in case))
     encodings = engine.subject.encode(texts, engine.settings.max_length)
-    layout, backend = engine.layout, engine.backend
-    needed = sum(layout.touched(encoding.length) for encoding in encodings)
-    needed = needed * backend.code_type.itemsize // (2 if spool_halves(backend.bins) else 1)
+    codes = sum(engine.layout.touched(encoding.length) for encoding in encodings)
+    needed = sum(engine.kernels.disk_bytes(codes, group.cells) for group in engine.groups)
     free = shutil.disk_usage(tempfile.gettempdir()).free
-    if backend.on_cpu and needed > free:
+    if needed > free:
         raise SettingsError(
             f"the greedy choice needs {needed / 1e9:.1f} GB in {tempfile.gettempdir()}, where "
             f"{free / 1e9:.1f} GB are free: choose from fewer cases, or set TMPDIR."

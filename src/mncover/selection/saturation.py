@@ -2,23 +2,23 @@
 
 How coverage saturates: against the number of texts, unfiltered and filtered.
 
-The codes of all texts are measured once; every order, threshold and metric walks over them.
+The codes of all texts are measured once; every order, threshold and criterion walks over them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mncover.criteria import COVER, MNCOVER, Metric
-from mncover.data.results import gain_share
-from mncover.engine.engine import Engine
-from mncover.engine.kernels.backend import Array
-from mncover.engine.windows import Window
-from mncover.report.progress import bar
 from mncover.types import Text
+
+if TYPE_CHECKING:
+    from mncover.engine.engine import Engine
+    from mncover.engine.kernels.base import Array
+    from mncover.engine.windows import Window
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Curve:
     """
 
     name: str
-    metric: Metric
+    criterion: str
     seed: int | None
     threshold: float | None
     visited: int
@@ -66,19 +66,18 @@ def saturation(
 ) -> list[Curve]:
     """Return the curves of a list of texts, in its order and in shuffled ones.
 
-    For each order and metric there is one without filter, and one for each threshold: a text is
+    For each order and criterion there is one without filter, and one for each threshold: a text is
     kept if it adds more than that to those kept before.
     """
-    metrics: tuple[Metric, ...] = (COVER,) if engine.masks is None else (COVER, MNCOVER)
     found: list[Curve] = []
-    with bar(f"{name}", len(texts), engine.progress) as advance:
+    with engine.bar(name, len(texts)) as advance:
         for window in engine.windows([[text] for text in texts], advance, whole=True):
             for seed in (None, *seeds):
                 order = np.arange(len(texts))
                 if seed is not None:
                     order = np.random.default_rng(seed).permutation(len(texts))
-                for metric in metrics:
-                    walks = [_Walk(engine, metric, t) for t in (None, *thresholds)]
+                for criterion in engine.criteria:
+                    walks = [_Walk(engine, criterion, t) for t in (None, *thresholds)]
                     for row in order.tolist():
                         for walk in walks:
                             walk.visit(window, row)
@@ -89,11 +88,11 @@ def saturation(
 class _Walk:
     """One map that is filled text by text, and the coverage after each text kept."""
 
-    def __init__(self, engine: Engine, metric: Metric, threshold: float | None) -> None:
+    def __init__(self, engine: Engine, criterion: str, threshold: float | None) -> None:
         self.engine = engine
-        self.metric = metric
+        self.criterion = criterion
         self.threshold = threshold
-        self.words: Array = engine.backend.new_map()
+        self.bits: Array = engine.new_bits(criterion)
         self.visited = 0
         self.gains: list[float] = []
 
@@ -118,7 +117,7 @@ class _Walk:
             places = np.unique(np.linspace(0, n - 1, min(n, POINTS)).round().astype(int)).tolist()
         return Curve(
             name,
-            self.metric,
+            self.criterion,
             seed,
             self.threshold,
             self.visited,
@@ -127,5 +126,5 @@ class _Walk:
         )
 
     def _add(self, window: Window, row: int, store: bool) -> float:
-        new = self.engine.add(window, row, self.words, store, self.metric)
-        return float(gain_share(self.engine.layout, self.engine.settings, *new))
+        new = self.engine.add(window, row, self.bits, self.criterion, store)
+        return float(self.engine.gain(self.criterion, *new))

@@ -1,11 +1,58 @@
-"""How unsure a model is of a text, from its class probabilities: the usual rivals of coverage."""
+"""What cases can be chosen by, the largest first: a registry of scores. No torch here.
+
+A new score is a function of the cases and a seed, and a line in the registry. Of a case of
+several texts, gains are those of all its texts together, uncertainty is that of the most
+uncertain text.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mncover.data.results import gain_share, gains, touched_neurons
+from mncover.errors import SettingsError
+from mncover.selection.cases import Cases
+from mncover.suites.judging import FAILS
+
 Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """A score of cases; `lacks` says what the data lacks for it, "" if nothing."""
+
+    summary: str
+    compute: Callable[[Cases, int], Array]
+    lacks: Callable[[Cases], str] = lambda cases: ""
+
+
+# What data may lack.
+
+
+def _no_gains(criterion: str | None, cases: Cases) -> str:
+    identity = cases.data.identity
+    name = criterion or identity.main.name
+    if name not in identity.names or not cases.data.table.ordered(name):
+        masks = " --masks FILE" if name == "mncover" else ""
+        title = {"cover": "Cover", "mncover": "mnCover"}.get(name, name)
+        return (
+            f"the data does not say what each text added to {title}: run the suite "
+            f"with `mncover run`{masks}."
+        )
+    return ""
+
+
+def _no_classes(method: str, cases: Cases) -> str:
+    several = cases.data.table.probabilities.shape[1] > 1
+    return "" if several else f"{method} needs a model with classes, and this one has none."
+
+
+# Uncertainty of a text, from its class probabilities: the usual rivals of coverage.
 
 
 def entropy(probabilities: Array) -> Array:
@@ -42,4 +89,87 @@ def margin(probabilities: Array) -> Array:
     return found
 
 
-SCORES = {"entropy": entropy, "deep_gini": deep_gini, "margin": margin}
+# Scores of cases.
+
+
+def _gain(criterion: str | None, cases: Cases, seed: int = 0) -> Array:
+    return cases.sums(gains(cases.data, criterion or cases.data.identity.main.name))
+
+
+def _novelty(cases: Cases, seed: int = 0) -> Array:
+    identity = cases.data.identity
+    touched = cases.sums(touched_neurons(identity, cases.data.table["length"]))
+    one = float(gain_share(identity.layout, identity.settings, identity.main.cells, 1, 0))
+    return _gain(None, cases) / one / np.maximum(touched, 1)
+
+
+def _uncertainty(measure: Callable[[Array], Array], cases: Cases, seed: int = 0) -> Array:
+    probabilities = cases.data.table.probabilities.astype(np.float64)
+    found = np.nan_to_num(measure(probabilities), nan=0.0)
+    return np.array([found[rows].max() for rows in cases.rows], dtype=np.float64)
+
+
+def _length(cases: Cases, seed: int) -> Array:
+    return cases.sums(cases.data.table["length"].astype(np.float64))
+
+
+def _failing(cases: Cases, seed: int) -> Array:
+    failed: Array = (cases.verdicts == FAILS).astype(np.float64)
+    return failed + _uncertainty(entropy, cases) / 1e3
+
+
+def _random(cases: Cases, seed: int) -> Array:
+    return np.random.default_rng(seed).permutation(len(cases)).astype(np.float64)
+
+
+def _gains_of(criterion: str, summary: str) -> Score:
+    return Score(summary, partial(_gain, criterion), partial(_no_gains, criterion))
+
+
+def _uncertain(method: str, measure: Callable[[Array], Array], summary: str) -> Score:
+    return Score(summary, partial(_uncertainty, measure), partial(_no_classes, method))
+
+
+SCORES: dict[str, Score] = {
+    "gain": _gains_of("cover", "what the case added to Cover in the order of the run"),
+    "mngain": _gains_of("mncover", "what it added to mnCover"),
+    "novelty": Score(
+        "its gain per neuron touched, so that long texts have no advantage",
+        _novelty,
+        partial(_no_gains, None),
+    ),
+    "entropy": _uncertain("entropy", entropy, "how uncertain the model was: entropy"),
+    "deep_gini": _uncertain("deep_gini", deep_gini, "how uncertain the model was: DeepGini"),
+    "margin": _uncertain(
+        "margin", margin, "how uncertain the model was: distance of the two most probable classes"
+    ),
+    "length": Score("how many tokens it has", _length),
+    "failing": Score(
+        "the cases that failed, then the most uncertain", _failing, partial(_no_classes, "failing")
+    ),
+    "random": Score("chance, by a seed", _random),
+}
+# The criterion that each score of gains is about.
+GAINS = {"gain": "cover", "mngain": "mncover"}
+
+
+def known_scores(cases: Cases) -> dict[str, Score]:
+    """Return the scores there are for some cases; other criteria have one of their own."""
+    others = [name for name in cases.data.identity.names if name not in GAINS.values()]
+    return SCORES | {f"gain-{name}": _gains_of(name, f"what it added to {name}") for name in others}
+
+
+def available(cases: Cases) -> list[str]:
+    """Return the names of the scores that the data has everything for."""
+    return [name for name, score in known_scores(cases).items() if not score.lacks(cases)]
+
+
+def score_cases(cases: Cases, name: str, seed: int = 0) -> Array:
+    """Return the score of each case; refuse one for which the data lacks something."""
+    known = known_scores(cases)
+    if name not in known:
+        raise SettingsError(f"cases are chosen by {', '.join(known)}; got {name!r}.")
+    lacks = known[name].lacks(cases)
+    if lacks:
+        raise SettingsError(lacks)
+    return known[name].compute(cases, seed)

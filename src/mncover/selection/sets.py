@@ -10,18 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mncover.criteria import COVER, MNCOVER, Metric
-from mncover.data.maps import Words
+from mncover.data.maps import Bits
 from mncover.data.results import weigh
-from mncover.engine.engine import Engine
-from mncover.engine.windows import Window
 from mncover.errors import SettingsError
-from mncover.report.progress import bar
 from mncover.types import Text
+
+if TYPE_CHECKING:
+    from mncover.engine.engine import Engine
+    from mncover.engine.windows import Window
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +42,14 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Sets by one metric, in the order given; `overlap[a][b]` is the Jaccard index of two sets.
+    """Sets by one criterion, in the order given; `overlap[a][b]` is the Jaccard index of two sets.
 
     `union` is of the set and all before it, `only` what no other set covers. Bins are weighed as
     in Cover. `texts` of each set were drawn, `draws` times.
     """
 
-    metric: Metric
+    criterion: str
+    title: str
     names: tuple[str, ...]
     sizes: tuple[int, ...]
     texts: int
@@ -79,27 +81,27 @@ def compare_sets(
     draws: int = DRAWS,
     seed: int = 0,
 ) -> list[Comparison]:
-    """Compare sets of texts by Cover and, with masks, by mnCover.
+    """Compare sets of texts by every criterion.
 
     If as many texts are drawn as the smallest set has, that set is the same in every draw.
     """
     sizes = [len(mine) for mine in sets.values()]
     n = sample_size(sizes, texts)
-    metrics: tuple[Metric, ...] = (COVER,) if engine.masks is None else (COVER, MNCOVER)
-    found: dict[Metric, list[_Draw]] = {metric: [] for metric in metrics}
+    found: dict[str, list[_Draw]] = {name: [] for name in engine.criteria}
     groups = [[text] for mine in sets.values() for text in mine]
     starts = np.cumsum([0, *sizes])
     rng = np.random.default_rng(seed)
-    with bar("Measuring", len(groups), engine.progress) as advance:
+    with engine.bar("Measuring", len(groups)) as advance:
         for window in engine.windows(groups, advance, whole=True):
             for _ in range(draws):
                 rows = [
                     start + rng.choice(size, n, replace=False)
                     for start, size in zip(starts, sizes, strict=False)
                 ]
-                for metric in metrics:
-                    found[metric].append(_draw(engine, window, rows, metric))
-    return [_summary(metric, sets, n, drawn) for metric, drawn in found.items()]
+                for name, drawn in found.items():
+                    drawn.append(_draw(engine, window, rows, name))
+    titles = {one.name: one.title for one in engine.criteria.values()}
+    return [_summary(name, titles[name], sets, n, drawn) for name, drawn in found.items()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,47 +115,49 @@ class _Draw:
 
 
 def _draw(
-    engine: Engine, window: Window, rows: Sequence[NDArray[np.int64]], metric: Metric
+    engine: Engine, window: Window, rows: Sequence[NDArray[np.int64]], criterion: str
 ) -> _Draw:
     identity = engine.identity()
-    maps = [_map(engine, window, mine, metric) for mine in rows]
+    measured = identity.criterion(criterion)
+    maps = [_map(engine, window, mine, criterion) for mine in rows]
 
-    def cover(words: Words) -> float:
-        return weigh(identity, words)[0].cover
+    def cover(bits: Bits) -> float:
+        return weigh(identity, bits, measured)[0].share
 
     whole = np.zeros_like(maps[0])
     union = []
-    for words in maps:
-        whole |= words
+    for bits in maps:
+        whole |= bits
         union.append(cover(whole))
     only = []
-    for i, words in enumerate(maps):
-        others = np.zeros_like(words)
+    for i, bits in enumerate(maps):
+        others = np.zeros_like(bits)
         for j, other in enumerate(maps):
             if j != i:
                 others |= other
-        only.append(cover(words & ~others))
+        only.append(cover(bits & ~others))
     overlap = [[_jaccard(cover(a & b), cover(a | b)) for b in maps] for a in maps]
-    return _Draw([cover(words) for words in maps], union, only, overlap)
+    return _Draw([cover(bits) for bits in maps], union, only, overlap)
 
 
 def _jaccard(both: float, either: float) -> float:
     return both / either if either else 1.0
 
 
-def _map(engine: Engine, window: Window, rows: NDArray[np.int64], metric: Metric) -> Words:
-    words = engine.backend.new_map()
+def _map(engine: Engine, window: Window, rows: NDArray[np.int64], criterion: str) -> Bits:
+    bits = engine.new_bits(criterion)
     for row in rows.tolist():
-        engine.add(window, row, words, metric=metric)
-    return engine.backend.map_to_numpy(words)
+        engine.add(window, row, bits, criterion)
+    return engine.kernels.bits_to_numpy(bits, engine.group(criterion).cells)
 
 
 def _summary(
-    metric: Metric, sets: Mapping[str, Sequence[Text]], n: int, draws: Sequence[_Draw]
+    criterion: str, title: str, sets: Mapping[str, Sequence[Text]], n: int, draws: Sequence[_Draw]
 ) -> Comparison:
     k = range(len(sets))
     return Comparison(
-        metric,
+        criterion,
+        title,
         tuple(sets),
         tuple(len(texts) for texts in sets.values()),
         n,

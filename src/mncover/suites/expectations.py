@@ -1,7 +1,7 @@
-"""What a test expects, as data: nobody needs a function in a file.
+"""What a test expects, stored as data rather than as a function.
 
-An expectation judges the texts of a case from their predicted classes and probabilities. Each
-text passes, fails, or is one that the expectation does not apply to. docs/suites.md lists them.
+An expectation judges the texts of a case by their predicted classes and probabilities. A text
+passes, fails, or is not judged because the expectation does not apply. docs/suites.md has a list.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ TOLERANCE = 0.1
 class Expectation:
     """How the texts of a case are judged.
 
-    - `label`: the prediction is the case's label, or one of `labels` if they are given.
+    - `label`: the prediction is the case's label, or one of `labels` if given.
     - `not`: the prediction is none of `labels`.
-    - `inv`: the prediction is the original's, or the probability of the original's class moved
-      by no more than `tolerance`.
+    - `inv`: the prediction is the same as the original's, or the probability of the original's
+      class changed by at most `tolerance`.
     - `monotonic`: the probability of the original's class does not fall (`up`) or rise (`down`)
-      by more than `tolerance`; where it cannot, it does not apply.
-    - `goes`: probability of `labels[1]` less that of `labels[0]` does not fall (`up`) or rise
-      (`down`) by more than `tolerance` against the original.
-    - `implication`: of three texts, if the first two have the class `labels[0]`, so has the
-      third; if exactly one of them has it, the third has not; otherwise it does not apply.
+      by more than `tolerance`. It does not apply where there is no room for such a change.
+    - `goes`: the probability of `labels[1]` minus that of `labels[0]` does not fall (`up`) or
+      rise (`down`) by more than `tolerance` compared with the original.
+    - `implication`: for three texts, if the first two have the class `labels[0]`, the third has
+      it too; if exactly one of them has it, the third does not. Otherwise it does not apply.
 
-    `only_if` and `only_if_not` make it apply only where the original's prediction is, or is not,
-    one of these classes. `first` says whether the original itself is judged; None means: it is
-    by `label` and `not`, and it is not by those that compare with it.
+    With `only_if` or `only_if_not` it applies only where the original's prediction is, or is not,
+    one of these classes. `first` says whether the original itself is judged; by default `label`
+    and `not` judge it, and the others, which compare with it, do not.
     """
 
     expect: Expect
@@ -53,7 +53,9 @@ class Expectation:
     first: bool | None = None
 
     def __post_init__(self) -> None:
-        _check(self)
+        mistake = _wrong_value(self) or _missing_value(self)
+        if mistake is not None:
+            raise TextError(mistake)
 
     @property
     def compares(self) -> bool:
@@ -61,23 +63,19 @@ class Expectation:
         return self.expect not in ("label", "not")
 
     def to_json(self) -> dict[str, Any]:
-        """Return the expectation as plain values, without those that are the default."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        defaults = {field.name: field.default for field in fields(self)}
-        return {
-            name: list(value) if isinstance(value, tuple) else value
-            for name, value in values.items()
-            if value != defaults[name]
-        }
+        """Return the expectation as plain values, without defaults."""
+        values = [(f.name, getattr(self, f.name), f.default) for f in fields(self)]
+        given = [(name, value) for name, value, default in values if value != default]
+        return {name: list(v) if isinstance(v, tuple) else v for name, v in given}
 
     @classmethod
     def from_json(cls, value: Any) -> Expectation:
-        """Make an expectation from data; a stranger may have written it."""
+        """Make an expectation from plain values, which are not trusted."""
         known = {field.name for field in fields(cls)}
         if isinstance(value, str):
             value = {"expect": value}
         if not isinstance(value, Mapping) or "expect" not in value:
-            raise TextError(f"an expectation is an object with 'expect', got {value!r:.80}.")
+            raise TextError(f"an expectation must be an object with 'expect', got {value!r:.80}.")
         unknown = set(value) - known
         if unknown:
             names = ", ".join(sorted(known))
@@ -88,39 +86,40 @@ class Expectation:
         return cls(**values)
 
 
-def _check(expectation: Expectation) -> None:
-    """Refuse values of a wrong kind, and an expectation that lacks what it needs."""
-    if expectation.expect not in get_args(Expect):
-        raise TextError(
-            f"unknown expectation {expectation.expect!r}; known are {', '.join(get_args(Expect))}."
-        )
-    if expectation.direction not in (None, *get_args(Direction)):
-        raise TextError(f"`direction` must be up or down, got {expectation.direction!r}.")
-    tolerance = expectation.tolerance
-    if isinstance(tolerance, bool) or not isinstance(tolerance, int | float) or not tolerance >= 0:
-        raise TextError(f"`tolerance` must be a number of at least 0, got {tolerance!r}.")
+def _wrong_value(e: Expectation) -> str | None:
+    if e.expect not in get_args(Expect):
+        return f"unknown expectation {e.expect!r}; known are {', '.join(get_args(Expect))}."
+    if e.direction not in (None, *get_args(Direction)):
+        return f"`direction` must be up or down, got {e.direction!r}."
+    number = isinstance(e.tolerance, int | float) and not isinstance(e.tolerance, bool)
+    if not number or not e.tolerance >= 0:
+        return f"`tolerance` must be a number that is at least 0, got {e.tolerance!r}."
     for name in ("labels", "only_if", "only_if_not"):
-        classes = getattr(expectation, name)
-        if not isinstance(classes, tuple) or not all(
-            isinstance(c, int | str) and not isinstance(c, bool) for c in classes
-        ):
-            raise TextError(f"`{name}` must be a list of classes, got {classes!r:.80}.")
-    if expectation.first not in (None, True, False):
-        raise TextError(f"`first` must be true or false, got {expectation.first!r}.")
-    _check_needs(expectation)
+        classes = getattr(e, name)
+        if not isinstance(classes, tuple) or not all(map(is_class, classes)):
+            return f"`{name}` must be a list of classes, got {classes!r:.80}."
+    if e.first not in (None, True, False):
+        return f"`first` must be true or false, got {e.first!r}."
+    return None
 
 
-def _check_needs(expectation: Expectation) -> None:
-    needed = {"not": 1, "goes": 2, "implication": 1}.get(expectation.expect, 0)
-    if len(expectation.labels) < needed:
-        raise TextError(f"the expectation {expectation.expect!r} needs {needed} `labels`.")
-    if expectation.expect in ("monotonic", "goes") and expectation.direction is None:
-        raise TextError(f"the expectation {expectation.expect!r} needs a `direction`: up or down.")
+def _missing_value(e: Expectation) -> str | None:
+    needed = {"not": 1, "goes": 2, "implication": 1}.get(e.expect, 0)
+    if len(e.labels) < needed:
+        return f"the expectation {e.expect!r} needs {needed} `labels`."
+    if e.expect in ("monotonic", "goes") and e.direction is None:
+        return f"the expectation {e.expect!r} needs a `direction`: up or down."
+    return None
+
+
+def is_class(value: Any) -> bool:
+    """Return whether a value can be the number or the name of a class."""
+    return isinstance(value, int | str) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What a model said to the texts of one case: classes [n], and probabilities [n, classes]."""
+    """A model's predictions for n texts: classes [n] and probabilities [n, classes]."""
 
     classes: NDArray[np.int64]
     probabilities: NDArray[np.float64]
@@ -129,12 +128,11 @@ class Answers:
 def judge(expectation: Expectation, answers: Answers, right: Sequence[int]) -> list[Verdict]:
     """Return a verdict for each text of a case.
 
-    The expectation's classes must be numbers of the model's answers; `right` are those that the
-    case names.
+    The expectation's classes must be numbers, in the same numbering as the answers; `right` are
+    the classes that the case names as correct.
     """
-    n = len(answers.classes)
-    if not n or (expectation.compares and n < 2) or not _applies(expectation, answers):
-        return [None] * n
+    if not _applies(expectation, answers):
+        return [None] * len(answers.classes)
     verdicts = _JUDGES[expectation.expect](expectation, answers, right)
     if expectation.compares if expectation.first is None else not expectation.first:
         verdicts[0] = None
@@ -142,16 +140,16 @@ def judge(expectation: Expectation, answers: Answers, right: Sequence[int]) -> l
 
 
 def case_verdict(verdicts: Sequence[Verdict]) -> Verdict:
-    """Return whether a case passes: every text that is judged does; None if none is judged."""
+    """Return whether all judged texts of a case pass; None if none is judged."""
     judged = [verdict for verdict in verdicts if verdict is not None]
     return all(judged) if judged else None
 
 
-def _applies(expectation: Expectation, answers: Answers) -> bool:
-    first = int(answers.classes[0])
-    if expectation.only_if and first not in expectation.only_if:
+def _applies(e: Expectation, answers: Answers) -> bool:
+    if len(answers.classes) < (2 if e.compares else 1):
         return False
-    return first not in expectation.only_if_not
+    first = int(answers.classes[0])
+    return (not e.only_if or first in e.only_if) and first not in e.only_if_not
 
 
 def _judge_label(e: Expectation, answers: Answers, right: Sequence[int]) -> list[Verdict]:
@@ -164,24 +162,20 @@ def _judge_not(e: Expectation, answers: Answers, right: Sequence[int]) -> list[V
 
 
 def _judge_inv(e: Expectation, answers: Answers, right: Sequence[int]) -> list[Verdict]:
-    same = answers.classes == answers.classes[0]
-    return [
-        bool(s) or bool(abs(m) <= e.tolerance) for s, m in zip(same, _moves(answers), strict=True)
-    ]
+    near = np.abs(_changes(answers)) <= e.tolerance
+    return [bool(fine) for fine in (answers.classes == answers.classes[0]) | near]
 
 
 def _judge_monotonic(e: Expectation, answers: Answers, right: Sequence[int]) -> list[Verdict]:
     before = float(answers.probabilities[0, answers.classes[0]])
-    stuck = before <= e.tolerance if e.direction == "up" else before >= 1 - e.tolerance
-    if stuck:
-        return [None] * len(answers.classes)
-    return _no_further(e, _moves(answers))
+    no_room = before <= e.tolerance if e.direction == "up" else before >= 1 - e.tolerance
+    return [None] * len(answers.classes) if no_room else _within(e, _changes(answers))
 
 
 def _judge_goes(e: Expectation, answers: Answers, right: Sequence[int]) -> list[Verdict]:
     negative, positive = (int(c) for c in e.labels[:2])
     scores = answers.probabilities[:, positive] - answers.probabilities[:, negative]
-    return _no_further(e, scores - scores[0])
+    return _within(e, scores - scores[0])
 
 
 def _judge_implication(e: Expectation, answers: Answers, right: Sequence[int]) -> list[Verdict]:
@@ -193,17 +187,17 @@ def _judge_implication(e: Expectation, answers: Answers, right: Sequence[int]) -
     return verdicts
 
 
-def _moves(answers: Answers) -> NDArray[np.float64]:
-    """Return how far the probability of the original's class moved, for each text."""
+def _changes(answers: Answers) -> NDArray[np.float64]:
+    """Return how much the probability of the original's class changed, for each text."""
     mine = answers.probabilities[:, answers.classes[0]]
-    moved: NDArray[np.float64] = mine - mine[0]
-    return moved
+    changed: NDArray[np.float64] = mine - mine[0]
+    return changed
 
 
-def _no_further(e: Expectation, moves: NDArray[np.float64]) -> list[Verdict]:
-    """Judge movements against the direction by the tolerance."""
-    against = -moves if e.direction == "up" else moves
-    return [bool(move <= e.tolerance) for move in against]
+def _within(e: Expectation, changes: NDArray[np.float64]) -> list[Verdict]:
+    """Return which changes go against the direction by no more than the tolerance."""
+    against = -changes if e.direction == "up" else changes
+    return [bool(change <= e.tolerance) for change in against]
 
 
 _JUDGES = {

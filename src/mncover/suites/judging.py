@@ -1,22 +1,21 @@
-"""Say a model's answers in a suite's classes. No torch here.
+"""Which cases of a suite fail, given a model's answers; the same for the runs in a data file.
 
-Model and suite may number or name their classes differently, and a sentiment model of two
-classes may face a suite of three: then what it is undecided about counts as neutral.
-
-Which cases of a suite fail, from a model's answers to its texts. No torch here.
-Judge the suites of tests that a data file holds. It belongs to the reading half.
+Model and suite may number or name their classes differently. If a sentiment model has two classes
+and the suite three, undecided answers count as neutral.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate, islice, pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mncover.data.store import CoverageData
-from mncover.errors import SettingsError, TextError
+from mncover.errors import DataFileError, MnCoverError, SettingsError, TextError
 from mncover.suites.expectations import Answers, Expectation, Verdict, case_verdict, judge
 from mncover.suites.model import Case, How, Label, Outline, Suite, Test, known_way
 from mncover.types import Text
@@ -28,10 +27,10 @@ def in_suite_classes(
     suite_labels: Sequence[str],
     how: How = "auto",
 ) -> Answers:
-    """Return the answers [texts] in the suite's classes; a suite without names has the model's.
+    """Return answers in the suite's classes; a suite without class names has the model's classes.
 
-    `auto` goes by name if all the model's names are the suite's, by number if both have as many
-    classes, and by the neutral band if the model has two and the suite three.
+    `auto` uses the neutral band if the model has two classes and the suite three, names if the
+    suite has all of the model's names, and numbers if both have equally many classes.
     """
     given = np.asarray(probabilities, dtype=np.float64)
     way = _way(model_labels, suite_labels, how)
@@ -44,7 +43,7 @@ def in_suite_classes(
             found[:, places[name.casefold()]] = given[:, column]
     else:
         found = given
-    # A text that was not run has no probabilities, and so no class.
+    # A text that was not run has NaN as probabilities, and no class.
     unknown = np.isnan(found).any(axis=1)
     return Answers(np.where(unknown, -1, np.nan_to_num(found).argmax(axis=1)), found)
 
@@ -57,7 +56,7 @@ def _way(model_labels: Sequence[str], suite_labels: Sequence[str], how: How) -> 
         "numbers": not names or len(model_labels) == len(suite_labels),
         "neutral-band": (len(model_labels), len(suite_labels)) == (2, 3),
     }
-    # Two of three names would leave the third class without any answer: the band comes first.
+    # By name, two of three classes would leave the third one unused: the band comes first.
     order: tuple[How, ...] = ("neutral-band", "names", "numbers") if how == "auto" else (how,)
     for way in order:
         if fits[way]:
@@ -71,8 +70,8 @@ def _way(model_labels: Sequence[str], suite_labels: Sequence[str], how: How) -> 
 def neutral_band(positive: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return negative, neutral and positive from the probability r of positive, [texts, 3].
 
-    Between a third and two thirds neutral gets 1 - 3 |r - 1/2|, and the rest goes to the side
-    that r is on; elsewhere there is no neutral.
+    Between 1/3 and 2/3 neutral gets 1 - 3 |r - 1/2|, and the rest goes to the side that r is on.
+    Elsewhere neutral gets nothing.
 
     >>> neutral_band(np.array([0.2, 0.5, 0.6])).round(2).tolist()
     [[0.8, 0.0, 0.2], [0.0, 1.0, 0.0], [0.0, 0.7, 0.3]]
@@ -87,13 +86,14 @@ def neutral_band(positive: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(decided[:, None], outside, inside)
 
 
-# A case passes, fails, or the expectation does not apply to it.
+# A case passes, fails, or is not judged because the expectation does not apply to it.
 PASSES, FAILS, NOT_JUDGED = 1, 0, -1
+_CODES = {True: PASSES, False: FAILS, None: NOT_JUDGED}
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How the cases of a test went: one of PASSES, FAILS and NOT_JUDGED for each."""
+    """The result of a test: PASSES, FAILS or NOT_JUDGED for each case."""
 
     test: Test
     verdicts: NDArray[np.int8]
@@ -110,32 +110,27 @@ class Outcome:
 
     @property
     def failure_rate(self) -> float | None:
-        """The failing share of the cases judged, 0 to 1; None if none was."""
+        """The share of judged cases that fail, from 0 to 1; None if none was judged."""
         return self.failing / self.judged if self.judged else None
 
 
 def judge_suite(suite: Suite, answers: Answers) -> list[Outcome]:
-    """Judge every case of a suite; the answers are those to `suite.each_text()`, in its classes."""
+    """Judge every case of a suite; answers are in its classes and in the order of `each_text`."""
     if len(answers.classes) != suite.texts:
-        raise TextError(
-            f"there are {len(answers.classes):,} answers to the suite's {suite.texts:,} texts."
-        )
-    start, outcomes = 0, []
-    for test in suite.tests:
-        part = slice(start, start + test.texts)
-        mine = Answers(answers.classes[part], answers.probabilities[part])
-        outcomes.append(judge_test(test, mine, suite.labels))
-        start = part.stop
-    return outcomes
+        n = len(answers.classes)
+        raise TextError(f"got {n:,} answers, but the suite has {suite.texts:,} texts.")
+    parts = _parts(answers, [test.texts for test in suite.tests])
+    return [judge_test(t, mine, suite.labels) for t, mine in zip(suite.tests, parts, strict=True)]
 
 
 def judge_test(test: Test, answers: Answers, labels: Sequence[str] = ()) -> Outcome:
-    """Judge every case of a test; the answers are those to its texts, one case after the other."""
+    """Judge every case of a test, given the answers to its texts, case by case."""
     try:
         expectation = _numbered(test.expectation, labels)
+        parts = _parts(answers, [len(case.texts) for case in test.cases])
         verdicts = [
-            _verdict(expectation, mine, _numbers(_as_tuple(case.label), labels))
-            for case, mine in _by_case(test.cases, answers)
+            _CODES[case_verdict(judge(expectation, mine, _numbers(case.label, labels)))]
+            for case, mine in zip(test.cases, parts, strict=True)
         ]
     except TextError as error:
         raise TextError(f"the test {test.name!r}: {error}") from None
@@ -145,38 +140,26 @@ def judge_test(test: Test, answers: Answers, labels: Sequence[str] = ()) -> Outc
 def text_verdicts(
     test: Test, case: Case, answers: Answers, labels: Sequence[str] = ()
 ) -> list[Verdict]:
-    """Return which texts of a case pass; None for those that are not judged."""
-    right = _numbers(_as_tuple(case.label), labels)
-    return judge(_numbered(test.expectation, labels), answers, right)
+    """Return which texts of a case pass; None for texts that are not judged."""
+    return judge(_numbered(test.expectation, labels), answers, _numbers(case.label, labels))
 
 
-def _by_case(cases: Sequence[Case], answers: Answers) -> Iterator[tuple[Case, Answers]]:
-    start = 0
-    for case in cases:
-        part = slice(start, start + len(case.texts))
-        yield case, Answers(answers.classes[part], answers.probabilities[part])
-        start = part.stop
-
-
-def _verdict(expectation: Expectation, answers: Answers, right: Sequence[int]) -> int:
-    found = case_verdict(judge(expectation, answers, right))
-    return NOT_JUDGED if found is None else PASSES if found else FAILS
+def _parts(answers: Answers, sizes: Sequence[int]) -> Iterator[Answers]:
+    for a, b in pairwise(accumulate(sizes, initial=0)):
+        yield Answers(answers.classes[a:b], answers.probabilities[a:b])
 
 
 def _numbered(expectation: Expectation, labels: Sequence[str]) -> Expectation:
-    """Return the expectation with the numbers of its classes in place of their names."""
-    return replace(
-        expectation,
-        labels=_numbers(expectation.labels, labels),
-        only_if=_numbers(expectation.only_if, labels),
-        only_if_not=_numbers(expectation.only_if_not, labels),
-    )
+    """Return the expectation with class numbers instead of names."""
+    names = ("labels", "only_if", "only_if_not")
+    numbers: dict[str, Any] = {n: _numbers(getattr(expectation, n), labels) for n in names}
+    return replace(expectation, **numbers)
 
 
-def _numbers(classes: Sequence[int | str], labels: Sequence[str]) -> tuple[int, ...]:
+def _numbers(label: Label, labels: Sequence[str]) -> tuple[int, ...]:
     known = {name.casefold(): number for number, name in enumerate(labels)}
     found = []
-    for name in classes:
+    for name in label if isinstance(label, tuple) else () if label is None else (label,):
         number = known.get(name.casefold()) if isinstance(name, str) else name
         if number is None or number < 0 or (labels and number >= len(labels)):
             raise TextError(f"there is no class {name!r}; known are {', '.join(labels) or 'none'}.")
@@ -184,53 +167,60 @@ def _numbers(classes: Sequence[int | str], labels: Sequence[str]) -> tuple[int, 
     return tuple(found)
 
 
-def _as_tuple(label: Label) -> tuple[int | str, ...]:
-    if label is None:
-        return ()
-    return label if isinstance(label, tuple) else (label,)
+# Whatever a damaged outline makes `Outline.from_json` raise.
+_DAMAGE = (MnCoverError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+
+
+def outline_of(data: CoverageData, run_id: str) -> Outline | None:
+    """Return the outline of a run's test suite; None if the run was not of a test suite."""
+    raw = data.outlines.get(run_id)
+    try:
+        return None if raw is None else Outline.from_json(raw)
+    except _DAMAGE as error:
+        why = f"no {error}" if isinstance(error, KeyError) else str(error).rstrip(".")
+        raise DataFileError(
+            f"the suite of run {run_id} is damaged ({why}); run it again."
+        ) from error
 
 
 def judge_data(data: CoverageData) -> Iterator[Outcome]:
-    """Judge the cases of every suite that was run, as far as they are complete."""
-    for _, outcome, _ in judged_cases(data):
-        yield outcome
+    """Judge the complete cases of every suite that was run."""
+    return (outcome for _, outcome, _ in judged_cases(data))
+
+
+def judge_run(data: CoverageData, run: int) -> list[Outcome]:
+    """Judge the complete cases of one run."""
+    return [outcome for _, outcome, _ in _judged(data, run)]
 
 
 def judged_cases(data: CoverageData) -> Iterator[tuple[Outline, Outcome, list[list[int]]]]:
-    """Yield the outcome of every test, with its suite and the table's rows of each of its cases."""
-    for number, run in enumerate(data.runs):
-        outline = data.outlines.get(run.id)
-        if outline is None:
-            continue
-        whole = [rows for _, rows in complete_cases(data, number)]
-        for outcome in judge_run(data, number):
-            n = len(outcome.test.cases)
-            yield outline, outcome, whole[:n]
-            whole = whole[n:]
+    """Yield the outcome of every test, with its suite's outline and the table rows of each case."""
+    for run in range(len(data.runs)):
+        yield from _judged(data, run)
+
+
+def _judged(data: CoverageData, run: int) -> Iterator[tuple[Outline, Outcome, list[list[int]]]]:
+    outline = outline_of(data, data.runs[run].id)
+    if outline is None:
+        return
+    whole = complete_cases(data, run)
+    texts: list[tuple[Text, ...]] = [()] * len(outline.sizes)
+    for case, mine in whole:
+        texts[case] = tuple(data.table.texts[row] for row in mine)
+    found = data.table.probabilities[[row for _, mine in whole for row in mine]]
+    answers = in_suite_classes(found, data.identity.labels, outline.labels, outline.classes)
+    rows = iter([mine for _, mine in whole])
+    for outcome in judge_suite(outline.filled(texts), answers):
+        yield outline, outcome, list(islice(rows, len(outcome.test.cases)))
 
 
 def complete_cases(data: CoverageData, run: int) -> list[tuple[int, list[int]]]:
-    """Return the number and the rows of every case of a run all of whose texts were run."""
-    table, sizes = data.table, data.outlines[data.runs[run].id].sizes
+    """Return the number and the table rows of every case of a run whose texts were all run."""
+    table, tests = data.table, data.outlines[data.runs[run].id]["tests"]
+    sizes = [size for test in tests for size in test["sizes"]]
     by_case: list[list[int]] = [[] for _ in sizes]
     rows = np.flatnonzero(table["run"] == run)
     for row in rows[np.argsort(table["index"][rows], kind="stable")]:
         by_case[table["case"][row]].append(int(row))
     pairs = zip(by_case, sizes, strict=True)
     return [(number, mine) for number, (mine, size) in enumerate(pairs) if len(mine) == size]
-
-
-def judge_run(data: CoverageData, number: int) -> list[Outcome]:
-    """Judge the complete cases of one run, which must have an outline."""
-    table, outline = data.table, data.outlines[data.runs[number].id]
-    texts: list[tuple[Text, ...]] = [()] * len(outline.sizes)
-    whole = complete_cases(data, number)
-    for case, rows in whole:
-        texts[case] = tuple(table.texts[row] for row in rows)
-    answers = in_suite_classes(
-        table.probabilities[[row for _, rows in whole for row in rows]],
-        data.identity.labels,
-        outline.labels,
-        outline.classes,
-    )
-    return judge_suite(outline.filled(texts), answers)

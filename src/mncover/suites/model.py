@@ -1,9 +1,8 @@
-"""What a suite is: tests with an expectation each, made of cases, made of texts. No torch here.
+"""A test suite: tests with an expectation each, which consist of cases, which consist of texts.
 
-A case passes or fails as a whole. In a case of several texts the first is the original, the
-others are its variants.
-
-What a data file keeps of a suite: all but the texts, which its table has. No torch here.
+A case passes or fails as a whole. If it has several texts, the first is the original and the
+others are variants of it. A data file keeps the outline of a suite: everything but the texts,
+which are in its table.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ from mncover.types import Text
 Kind = Literal["MFT", "INV", "DIR"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
-# The classes that are right: one, any of several, or none given.
+# The correct class, any of several, or None if not given.
 Label = int | str | tuple[int | str, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Texts that are judged together, and the right class, if the expectation needs one."""
+    """Texts that are judged together, and the correct class if the expectation needs one."""
 
     texts: tuple[Text, ...]
     label: Label = None
@@ -36,7 +35,7 @@ class Case:
 class Test:
     """A named list of cases with one expectation."""
 
-    __test__: ClassVar[bool] = False  # for pytest, which takes the class for one of its own
+    __test__: ClassVar[bool] = False  # pytest would collect the class
 
     name: str
     kind: Kind
@@ -50,10 +49,23 @@ class Test:
         """How many texts the test has."""
         return sum(len(case.texts) for case in self.cases)
 
+    @classmethod
+    def from_json(cls, row: dict[str, Any]) -> Test:
+        """Make a test without cases from plain values, which are not trusted."""
+        kind = row.get("type", "MFT")
+        if kind not in KINDS:
+            raise TextError(f"'type' must be one of {', '.join(KINDS)}, got {kind!r}.")
+        name, *rest = [row["test"], row.get("capability", ""), row.get("description", "")]
+        if not all(isinstance(string, str) for string in (name, *rest)):
+            raise TextError("'test', 'capability' and 'description' must be text.")
+        default = "label" if kind == "MFT" else "inv"
+        expectation = Expectation.from_json(row.get("expectation", default))
+        return cls(name, kind, expectation, (), *rest)
+
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """A list of tests; `labels` are the names of the classes that its labels are numbers of."""
+    """A list of tests; `labels` are the names of its classes."""
 
     tests: tuple[Test, ...]
     labels: tuple[str, ...] = ()
@@ -80,19 +92,19 @@ class Suite:
         return sum(test.texts for test in self.tests)
 
     def each_text(self) -> Iterator[Text]:
-        """Yield all texts in the suite's order."""
+        """Yield all texts in order."""
         for test in self.tests:
             for case in test.cases:
                 yield from case.texts
 
 
-# How classes correspond: whatever fits, by name, by number, or two classes to three.
+# How the classes of a model and a suite correspond.
 How = Literal["auto", "names", "numbers", "neutral-band"]
 WAYS: tuple[How, ...] = get_args(How)
 
 
 def known_way(how: str) -> How:
-    """Return the way of a name; refuse an unknown one."""
+    """Return `how` if it is known; otherwise raise an error."""
     for way in WAYS:
         if how == way:
             return way
@@ -101,12 +113,12 @@ def known_way(how: str) -> How:
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """A suite whose cases are only their sizes and labels, and how classes correspond."""
+    """A suite without its texts: the sizes and labels of its cases, and how classes correspond."""
 
     labels: tuple[str, ...]
     classes: How
     tests: tuple[Test, ...]  # without cases
-    cases: tuple[tuple[tuple[int, Label], ...], ...]  # of each test: number of texts, and label
+    cases: tuple[tuple[tuple[int, Label], ...], ...]  # per case: number of texts, and label
 
     @classmethod
     def of(cls, suite: Suite, classes: How = "auto") -> Outline:
@@ -117,13 +129,13 @@ class Outline:
 
     @property
     def sizes(self) -> list[int]:
-        """How many texts each case has, all tests in a row."""
+        """How many texts each case has, over all tests."""
         return [size for cases in self.cases for size, _ in cases]
 
     def filled(self, texts: Sequence[tuple[Text, ...]]) -> Suite:
-        """Return the suite of the cases that are complete; `texts` has those of each case.
+        """Return a suite of the complete cases, given the texts of each case.
 
-        A test of which no case is complete is left out.
+        Tests without a complete case are left out.
         """
         number, tests = 0, []
         for test, cases in zip(self.tests, self.cases, strict=True):
@@ -155,14 +167,10 @@ class Outline:
 
     @classmethod
     def from_json(cls, value: Any) -> Outline:
-        """Make an outline from what `to_json` returned; a stranger may have written it."""
+        """Make an outline from what `to_json` returned; the value is not trusted."""
         tests, cases = [], []
         for row in value["tests"]:
-            words = [row[name] for name in ("test", "capability", "description")]
-            if row["type"] not in KINDS or not all(isinstance(word, str) for word in words):
-                raise TextError("a test of its suite is none")
-            expectation = Expectation.from_json(row["expectation"])
-            tests.append(Test(words[0], row["type"], expectation, (), words[1], words[2]))
+            tests.append(Test.from_json(row))
             sizes = [int(size) for size in row["sizes"]]
             right = [tuple(x) if isinstance(x, list) else x for x in row["right"]]
             cases.append(tuple(zip(sizes, right, strict=True)))

@@ -1,39 +1,49 @@
-"""Texts to be measured, with the context, label and place of each.
-
-Labels of a data set as numbers of a model's classes.
-"""
+"""Texts to be measured, with the context, label and origin of each."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from mncover.data.table import UNKNOWN
 from mncover.errors import TextError
+from mncover.suites.model import Outline, Suite
 from mncover.types import Text
+
+_COLUMNS = ("texts", "contexts", "labels", "indices", "cases", "lines")
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Parallel lists: text, context, class number (or -1), place in the suite, case (or -1)."""
+    """Parallel lists with one entry per text, and where the texts come from.
 
-    texts: Sequence[Text]
-    contexts: Sequence[str]
-    labels: Sequence[int]
+    Labels are as given (None if unknown) until `numbered` makes them class numbers. `indices` are
+    places in the file or suite, `cases` the number of the test case, or -1. `lines` is empty
+    unless the texts come from a file of texts; `suite` is set if they come from a test suite.
+    """
+
+    texts: list[Text]
+    contexts: list[str]
+    labels: list[Any]
     indices: Sequence[int]
     cases: Sequence[int]
+    path: Path | None = None
+    lines: Sequence[int] = ()
+    suite: Suite | None = None
 
     @classmethod
     def make(
         cls,
         texts: Sequence[Text],
-        context: str | Sequence[str],
-        labels: Sequence[Any] | None,
-        class_names: Sequence[str],
+        context: str | Sequence[str] = "",
+        labels: Sequence[Any] | None = None,
     ) -> Rows:
-        """Return rows; `context` is one for all or one per text."""
+        """Return rows that belong to no test case; `context` is one for all or one per text."""
         contexts = [context] * len(texts) if isinstance(context, str) else list(context)
         given = [None] * len(texts) if labels is None else list(labels)
         for what, values in (("contexts", contexts), ("labels", given)):
@@ -42,33 +52,50 @@ class Rows:
         wrong = next((c for c in contexts if not isinstance(c, str)), None)
         if wrong is not None:
             raise TextError(f"a context must be a string, got {wrong!r}.")
-        numbers = label_numbers(given, class_names)
-        return cls(texts, contexts, numbers, range(len(texts)), [UNKNOWN] * len(texts))
+        return cls(list(texts), contexts, given, range(len(texts)), [UNKNOWN] * len(texts))
+
+    @classmethod
+    def of_suite(cls, path: Path, suite: Suite) -> Rows:
+        """Return the texts of a test suite; each test is a context."""
+        cases = [(test.name, case) for test in suite.tests for case in test.cases]
+        contexts = [name for name, case in cases for _ in case.texts]
+        rows = cls.make(list(suite.each_text()), contexts)
+        numbers = [number for number, (_, case) in enumerate(cases) for _ in case.texts]
+        return replace(rows, cases=numbers, path=path, suite=suite)
 
     def __len__(self) -> int:
         return len(self.texts)
 
+    def place(self, row: int) -> str:
+        """Return where a text comes from, for messages."""
+        where = f"line {self.lines[row]}" if self.lines else f"text {self.indices[row]}"
+        return where if self.path is None else f"{self.path}, {where}"
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of texts, labels and contexts in order, and of what the suite's tests expect."""
+        digest = hashlib.sha256()
+        for row in zip(self.texts, self.labels, self.contexts, strict=True):
+            digest.update(json.dumps(row, default=str).encode("ascii") + b"\n")
+        if self.suite is not None:
+            digest.update(json.dumps(Outline.of(self.suite).to_json()).encode("ascii"))
+        return digest.hexdigest()
+
+    def numbered(self, class_names: Sequence[str]) -> Rows:
+        """Return the rows with class numbers as labels, -1 where the class is unknown."""
+        return replace(self, labels=label_numbers(self.labels, class_names, self.place))
+
     def part(self, part: slice) -> Rows:
-        """Return some rows."""
-        return Rows(
-            self.texts[part],
-            self.contexts[part],
-            self.labels[part],
-            self.indices[part],
-            self.cases[part],
-        )
+        """Return some of the rows."""
+        return replace(self, **{name: getattr(self, name)[part] for name in _COLUMNS})
 
     def by_context(self) -> Rows:
         """Return the rows grouped by context, in the order in which contexts first appear."""
         places = {name: place for place, name in enumerate(dict.fromkeys(self.contexts))}
         order = sorted(range(len(self)), key=lambda row: places[self.contexts[row]])
-        return Rows(
-            [self.texts[i] for i in order],
-            [self.contexts[i] for i in order],
-            [self.labels[i] for i in order],
-            [self.indices[i] for i in order],
-            [self.cases[i] for i in order],
-        )
+        columns = [(name, getattr(self, name)) for name in _COLUMNS]
+        ordered: dict[str, Any] = {name: [v[row] for row in order] for name, v in columns if v}
+        return replace(self, **ordered)
 
     def runs_of_contexts(self) -> list[Rows]:
         """Return the rows cut wherever the context changes."""
@@ -78,14 +105,12 @@ class Rows:
 
 
 def label_numbers(
-    labels: Sequence[Any],
-    names: Sequence[str],
-    place: Callable[[int], str] = "text {}".format,
+    labels: Sequence[Any], names: Sequence[str], place: Callable[[int], str] = "text {}".format
 ) -> list[int]:
-    """Return the class number of each label: a number or a class name; None and -1 are unknown.
+    """Return the class number of each label, which is a number or a class name; -1 if unknown.
 
-    Names are compared without regard to case; a number may also be written as text. A model
-    without classes has no use for labels: all are unknown. `place` names a label's origin.
+    Case does not matter, and None, NaN and -1 are unknown. For a model without classes all labels
+    are unknown. `place` says where a label comes from, for messages.
 
     >>> label_numbers(["POSITIVE", 0, "1", None], ["negative", "positive"])
     [1, 0, 1, -1]

@@ -24,7 +24,8 @@ from mncover.augment.transforms.synonyms import same_word, word_swap
 from mncover.augment.transforms.words import is_stop_word
 from mncover.data.files import cache_folder, replacing
 from mncover.errors import MissingResourceError, TextError
-from mncover.suites.formats.tables import raw_lines, read_records
+from mncover.suites.formats import read_records
+from mncover.suites.formats.records import raw_lines
 
 if TYPE_CHECKING:
     from mncover.augment.transforms import Change, Resources

@@ -1,3 +1,54 @@
-"""The loops from values to bins, one implementation per kind of device."""
+"""The loops from values to cells: a registry of implementations. A new one is a file and a line."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from mncover.data.layout import Layout
+from mncover.engine.kernels.base import Kernels
+from mncover.errors import SettingsError
+
+AUTO = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An implementation: which devices it is made for, and how it is loaded, late and once."""
+
+    summary: str
+    fits: Callable[[torch.device], bool]
+    load: Callable[[], type[Kernels]]
+
+
+def _cpu() -> type[Kernels]:
+    from mncover.engine.kernels.cpu import CpuKernels  # numba is slow to import
+
+    return CpuKernels
+
+
+def _torch() -> type[Kernels]:
+    from mncover.engine.kernels.plain_torch import TorchKernels
+
+    return TorchKernels
+
+
+# Of those that fit a device, the first is taken.
+KERNELS: dict[str, Entry] = {
+    "cpu": Entry("compiled loops (numba)", lambda device: device.type == "cpu", _cpu),
+    "torch": Entry("torch operations", lambda device: True, _torch),
+}
+
+
+def kernels_for(layout: Layout, device: torch.device, name: str = AUTO) -> Kernels:
+    """Return the kernels of a name, or those made for a device."""
+    if name == AUTO:
+        name = next(known for known, entry in KERNELS.items() if entry.fits(device))
+    if name not in KERNELS:
+        known = ", ".join((AUTO, *KERNELS))
+        raise SettingsError(f"there are no kernels {name!r}; there are {known}.")
+    if not KERNELS[name].fits(device):
+        raise SettingsError(f"the kernels {name!r} do not work on the device {device.type!r}.")
+    return KERNELS[name].load()(layout, device)

@@ -1,284 +1,194 @@
-"""From values to bins on the CPU: compiled loops over NumPy arrays, and nothing else.
-
-The first four functions take the values of one site for a batch of equally long texts, and of
-the site's ranges and map the part that such texts touch, without gaps:
-
-    values     [texts, groups, n]   float32
-    low, high  [groups, n]          float32; a neuron without range has low > high
-    words      [groups, n * W]      W words of bits a neuron, bit b = bin b was hit
-
-They return whether every value was finite; what they did with one that is not is unspecified.
-`keep` [texts, n] says with 1 or 0 which neurons count for which text, and None that all do.
-`bins_torch.py` has the same functions for tensors on any device.
-
-Inner loops have no branches, so that the compiler vectorises them, and start at 0, because
-with any other start every index is checked for being negative.
-"""
+"""Kernels for the CPU: compiled loops over NumPy arrays, and codes that wait in a file."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+import tempfile
+from collections.abc import Sequence
+from functools import cache
+from threading import Lock
+from typing import Any
 
-import numba
 import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-# Kept on disk, so that a machine compiles once. "numpy" lets a division by zero give infinity.
-# Without Python's lock, other threads go on.
-_compiled: Callable[[F], F] = numba.njit(cache=True, error_model="numpy", nogil=True)
-_inlined: Callable[[F], F] = numba.njit(cache=True, error_model="numpy", inline="always")
-
-FLOAT32_MAX = float(np.finfo(np.float32).max)
+from mncover.criteria.base import Group
+from mncover.criteria.binned import BINS
+from mncover.data import maps
+from mncover.data.layout import Layout, Site
+from mncover.engine.kernels import loops
+from mncover.engine.kernels.base import Array, Block, CodeStore, Kernels, code_type, no_cell
 
 
-@_inlined
-def _bin(value: Any, low: Any, high: Any, bins: int) -> Any:
-    """Return the bin of one value, or -1: the definition, in double precision.
+class CpuKernels(Kernels):
+    """Compiled loops for bins, NumPy for any other coding."""
 
-    The span of a neuron that never varied is 0; with 1 in its place its value falls in bin 0.
+    name = "cpu"
+
+    def __init__(self, layout: Layout, device: torch.device) -> None:
+        super().__init__(layout, device)
+        self._table = cache(lambda cells: maps.site_table(layout, cells))
+
+    def to_device(self, array: NDArray[Any]) -> Array:
+        """Return the array itself."""
+        return array
+
+    def to_numpy(self, array: Array) -> NDArray[Any]:
+        """Return the array itself."""
+        return np.asarray(array)
+
+    def bits_to_numpy(self, bits: Array, cells: int) -> maps.Bits:
+        """Return the map itself."""
+        return bits  # type: ignore[no-any-return]
+
+    def copy_of(self, array: Array) -> Array:
+        """Return a copy of an array."""
+        return array.copy()
+
+    def new_codes(self, n: int, site: Site, length: int, cells: int) -> Array:
+        """Return space for the codes of `n` texts of `length` tokens at a site."""
+        shape = (n, site.groups, site.touched(length) // site.groups)
+        return np.empty(shape, dtype=code_type(cells))
+
+    def as_array(self, tensor: Tensor) -> Array:
+        """Return a tensor as NumPy, without gaps."""
+        return tensor.contiguous().numpy()
+
+    def new_store(self) -> CodeStore:
+        """Return a store that keeps codes in an unnamed temporary file."""
+        return FileStore()
+
+    def disk_bytes(self, codes: int, cells: int) -> int:
+        """Return how many bytes of a temporary file some codes need."""
+        return codes * code_type(cells).itemsize // (2 if _two_per_byte(cells) else 1)
+
+    def widen(self, values: Array, low: Array, high: Array) -> bool:
+        """Stretch the ranges so that they hold the values."""
+        return bool(loops.widen(values, low, high))
+
+    def hit(self, group: Group, block: Block, bits: Array, masked: Array | None = None) -> bool:
+        """Set the bit of every cell a value falls into; in `masked`, only of neurons that count."""
+        if group.coding is BINS:
+            keep = None if masked is None else block.keep
+            return bool(loops.hit(*block[:3], group.cells, bits, masked, keep))
+        codes = group.coding.codes(np, *block[:3], group.cells)
+        _store(codes, bits)
+        if masked is not None:
+            _store(_counting(codes, block.keep), masked)
+        return _finite(block.values)
+
+    def encode(self, group: Group, block: Block, codes: Array) -> bool:
+        """Write the cell of every value, or "no cell", into `codes` [texts, groups, n]."""
+        none = no_cell(group.cells)
+        if group.coding is BINS:
+            return bool(loops.encode(*block[:3], group.cells, codes, none))
+        found = group.coding.codes(np, *block[:3], group.cells)
+        codes[:] = np.where(found >= 0, found, none)
+        return _finite(block.values)
+
+    def walk(
+        self, codes: Array, length: int, cells: int, bits: Array, store: bool
+    ) -> tuple[int, int]:
+        """Return how many hidden and attention cells of a text are new; `store` adds them."""
+        per_neuron = maps.ints_per_neuron(cells)
+        table = self._table(cells)
+        new = loops.walk(codes, no_cell(cells), table, length, per_neuron, bits, store)
+        return int(new[0]), int(new[1])
+
+    def mask_codes(
+        self, codes: Array, length: int, cells: int, keep_tokens: Array, keep_pairs: Array
+    ) -> Array:
+        """Return a copy of a text's codes with "no cell" for tokens and pairs that do not count."""
+        out, none = np.empty_like(codes), no_cell(cells)
+        loops.mask_codes(codes, none, self._table(cells), length, keep_tokens, keep_pairs, out)
+        return out
+
+    def copy_touched(self, length: int, cells: int, source: Array, target: Array) -> None:
+        """Copy the part of a map that a text of `length` tokens can touch."""
+        per_neuron = maps.ints_per_neuron(cells)
+        loops.copy_touched(self._table(cells), length, per_neuron, source, target)
+
+
+def _store(codes: NDArray[np.int64], bits: Array) -> None:
+    """Set the bits of all texts' codes [texts, groups, n] in a part of a map."""
+    ints = bits.reshape(*codes.shape[1:], -1)
+    for text in codes:
+        known = text >= 0
+        at = text[known]
+        places = (*np.nonzero(known), at >> 6)
+        # A text has one code per neuron, so no two of these are the same place.
+        ints[places] |= (1 << (at & 63)).astype(np.uint64).astype(ints.dtype)
+
+
+def _counting(codes: NDArray[np.int64], keep: Array | None) -> NDArray[np.int64]:
+    """Return the codes with -1 for neurons that do not count."""
+    return codes if keep is None else np.where(keep[:, None] != 0, codes, -1)
+
+
+def _finite(values: Array) -> bool:
+    return bool(np.isfinite(values).all())
+
+
+def _two_per_byte(cells: int) -> bool:
+    """Return whether two codes share a byte: 15 must be free to stand for "no cell"."""
+    return cells < 16
+
+
+class FileStore:
+    """Codes in an unnamed temporary file (`TMPDIR` says where): in memory they would outweigh all.
+
+    With fewer than 16 cells two codes share a byte.
     """
-    v, lo, hi = np.float64(value), np.float64(low), np.float64(high)
-    inside = (v >= lo) & (v <= hi)
-    span = hi - lo if hi > lo else 1.0
-    position = (v - lo) / span * bins if inside else 0.0
-    code = min(np.int64(position), np.int64(bins - 1))
-    return code if inside else np.int64(-1)
 
+    def __init__(self) -> None:
+        self._lock = Lock()
+        # Unbuffered: whole blocks go in and out, a buffer would only copy them once more.
+        self._file = tempfile.TemporaryFile(prefix="mncover-", buffering=0)  # noqa: SIM115
 
-@_compiled
-def widen(values: Any, low: Any, high: Any) -> bool:
-    """Stretch the ranges so that they hold the values."""
-    finite = True
-    texts, groups, size = values.shape
-    for g in range(groups):
-        lo, hi = low[g], high[g]
-        for t in range(texts):
-            row = values[t, g]
-            for i in range(size):
-                v = row[i]
-                lo[i] = v if v < lo[i] else lo[i]
-                hi[i] = v if v > hi[i] else hi[i]
-                finite &= abs(v) <= FLOAT32_MAX
-    return finite
+    def put(self, codes: Array, cells: int) -> int:
+        """Keep codes [texts, groups, n]; return where they are."""
+        codes = codes.reshape(len(codes), -1)
+        if _two_per_byte(cells):
+            packed = np.empty((len(codes), (codes.shape[1] + 1) // 2), dtype=np.uint8)
+            loops.pack_halves(codes, packed)
+            codes = packed
+        with self._lock:
+            place = self._file.tell()
+            self._write_all(codes.data.cast("B"))
+        return place
 
+    def get(self, places: Sequence[Any], sizes: NDArray[np.int64], row: int, cells: int) -> Array:
+        """Return one text's codes at several places, one after the other."""
+        halves, kind = _two_per_byte(cells), code_type(cells)
+        stored = ((sizes + 1) // 2 if halves else sizes * kind.itemsize).tolist()
+        raw = np.empty(sum(stored), dtype=np.uint8)
+        view, at = raw.data, 0
+        for place, size in zip(places, stored, strict=True):
+            self._file.seek(place + row * size)
+            self._read_all(view[at : at + size])
+            at += size
+        if not halves:
+            return raw.view(kind)
+        codes = np.empty(int(sizes.sum()), dtype=kind)
+        loops.unpack_halves(raw, sizes, codes)
+        return codes
 
-@_compiled
-def hit(
-    values: Any,
-    low: Any,
-    high: Any,
-    bins: int,
-    words: Any,
-    masked: Any = None,
-    keep: Any = None,
-) -> bool:
-    """Set the bit of every bin that a value falls into; in `masked`, only where `keep` is 1."""
-    finite = True
-    texts, groups, _ = values.shape
-    for g in range(groups):
-        for t in range(texts):
-            if masked is None:
-                finite &= _hit_row(values[t, g], low[g], high[g], bins, words[g])
-            else:
-                finite &= _hit_row(
-                    values[t, g], low[g], high[g], bins, words[g], masked[g], keep[t]
-                )
-    return finite
+    def clear(self) -> None:
+        """Forget everything; the file's space is used again."""
+        self._file.seek(0)
 
+    def close(self) -> None:
+        """Delete the file."""
+        self._file.close()
 
-@_compiled
-def _hit_row(
-    row: Any, low: Any, high: Any, bins: int, words: Any, masked: Any = None, keep: Any = None
-) -> bool:
-    """Do it for one text and group: [n]."""
-    finite = True
-    per_neuron = words.size // row.size
-    if per_neuron == 1:
-        for i in range(row.size):
-            code = _bin(row[i], low[i], high[i], bins)
-            bit = np.int64(1) << code if code >= 0 else np.int64(0)
-            words[i] |= bit
-            if masked is not None:
-                masked[i] |= bit if keep[i] else np.int64(0)
-            finite &= abs(row[i]) <= FLOAT32_MAX
-        return finite
-    for i in range(row.size):
-        code = _bin(row[i], low[i], high[i], bins)
-        finite &= abs(row[i]) <= FLOAT32_MAX
-        if code >= 0:
-            at, bit = i * per_neuron + (code >> 6), np.uint64(1) << np.uint64(code & 63)
-            words[at] |= bit
-            if masked is not None:
-                masked[at] |= bit if keep[i] else np.uint64(0)
-    return finite
+    def _write_all(self, view: memoryview) -> None:
+        while view:  # an unbuffered write may stop short of the end
+            view = view[self._file.write(view) or 0 :]
 
-
-@_compiled
-def novel(
-    values: Any, low: Any, high: Any, bins: int, words: Any, counts: Any, keep: Any = None
-) -> bool:
-    """Add to `counts` how many bins each text would hit that no bit in `words` shows yet."""
-    finite = True
-    texts, groups, size = values.shape
-    per_neuron = words.shape[1] // size
-    for g in range(groups):
-        lo, hi, word = low[g], high[g], words[g]
-        for t in range(texts):
-            row = values[t, g]
-            new = 0
-            for i in range(size):
-                code = _bin(row[i], lo[i], hi[i], bins)
-                at = max(code, 0)
-                seen = np.int64(word[i * per_neuron + (at >> 6)]) >> (at & 63)
-                fresh = (code >= 0) & ((seen & 1) == 0)
-                if keep is not None:
-                    fresh = fresh & (keep[t, i] != 0)
-                new += fresh
-                finite &= abs(row[i]) <= FLOAT32_MAX
-            counts[t] += new
-    return finite
-
-
-@_compiled
-def encode(values: Any, low: Any, high: Any, bins: int, codes: Any, none: int) -> bool:
-    """Write the bin of every value, or `none`, into `codes` [texts, groups, n]."""
-    finite = True
-    texts, groups, size = values.shape
-    for g in range(groups):
-        lo, hi = low[g], high[g]
-        for t in range(texts):
-            row, out = values[t, g], codes[t, g]
-            for i in range(size):
-                code = _bin(row[i], lo[i], hi[i], bins)
-                out[i] = code if code >= 0 else none
-                finite &= abs(row[i]) <= FLOAT32_MAX
-    return finite
-
-
-@_compiled
-def pack_halves(codes: Any, packed: Any) -> None:
-    """Put rows of codes below 16 two in a byte: [rows, n] into [rows, (n + 1) // 2]."""
-    rows, size = codes.shape
-    half = packed.shape[1]
-    for r in range(rows):
-        first, second, out = codes[r, :half], codes[r, half:], packed[r]
-        for i in range(size - half):
-            out[i] = (first[i] & np.uint8(15)) | (second[i] << np.uint8(4))
-        if size < 2 * half:
-            out[half - 1] = first[half - 1] & np.uint8(15)
-
-
-@_compiled
-def unpack_halves(packed: Any, sizes: Any, codes: Any) -> None:
-    """Undo `pack_halves` for one row of each of several sites, which lie one after the other.
-
-    `sizes` has the number of codes of each. 15, which no bin has there, becomes "no bin", 255.
-    """
-    at, end = 0, 0
-    for size in sizes:
-        half = (size + 1) // 2
-        site, first, second = packed[at : at + half], codes[end:], codes[end + half :]
-        for i in range(half):
-            code = site[i] & np.uint8(15)
-            first[i] = code if code != 15 else 255
-        for i in range(size - half):
-            code = site[i] >> np.uint8(4)
-            second[i] = code if code != 15 else 255
-        at += half
-        end += size
-
-
-# The two below take one text's codes for all sites, [touched slots], one site after the other,
-# and a whole flat map. `table` has a row per site: first word, groups, words from one row of
-# neurons to the next, rows, columns, and 1 for attention.
-
-
-@_compiled
-def _new_bits(codes: Any, none: int, word: Any, per_neuron: int, store: bool) -> int:
-    """Count the codes of one row whose bit is not set in `word`; `store` sets them."""
-    new = 0
-    for i in range(codes.size):
-        code = np.int64(codes[i])
-        if code != none:
-            at = i * per_neuron + (code >> 6)
-            bit = np.uint64(1) << np.uint64(code & 63)
-            if np.uint64(word[at]) & bit == 0:
-                new += 1
-                if store:
-                    word[at] |= bit
-    return new
-
-
-@_compiled
-def _new_bits_narrow(codes: Any, none: int, word: Any, store: bool) -> int:
-    """Do the same for one word a neuron, vectorised."""
-    new = 0
-    for i in range(codes.size):
-        bit = np.int64(1) << np.int64(codes[i]) if codes[i] != none else np.int64(0)
-        new += (bit & ~np.int64(word[i])) != 0
-        if store:
-            word[i] |= bit
-    return new
-
-
-@_compiled
-def walk(
-    codes: Any, none: int, table: Any, length: int, per_neuron: int, words: Any, store: bool
-) -> tuple[int, int]:
-    """Return how many hidden and attention bins of one text are new; `store` adds them."""
-    new_hidden, new_attention, at = 0, 0, 0
-    for first, groups, stride, rows, columns, attention in table:
-        width = length if attention else columns
-        new = 0
-        for g in range(groups):
-            for t in range(length):
-                start = first + (g * rows + t) * stride
-                word = words[start : start + width * per_neuron]
-                row = codes[at : at + width]
-                if per_neuron == 1:
-                    new += _new_bits_narrow(row, none, word, store)
-                else:
-                    new += _new_bits(row, none, word, per_neuron, store)
-                at += width
-        if attention:
-            new_attention += new
-        else:
-            new_hidden += new
-    return new_hidden, new_attention
-
-
-@_compiled
-def mask_codes(
-    codes: Any, none: int, table: Any, length: int, keep_words: Any, keep_pairs: Any, out: Any
-) -> None:
-    """Copy one text's codes to `out`, with `none` for neurons of words and pairs not kept.
-
-    `keep_words` [T] and `keep_pairs` [T, T] hold 1 or 0.
-    """
-    at = 0
-    for _, groups, _, _, columns, attention in table:
-        width = length if attention else columns
-        for _ in range(groups):
-            for t in range(length):
-                source, target, pairs = codes[at : at + width], out[at : at + width], keep_pairs[t]
-                if attention:
-                    for i in range(width):
-                        target[i] = source[i] if pairs[i] else none
-                elif keep_words[t]:
-                    target[:] = source
-                else:
-                    target[:] = none
-                at += width
-
-
-@_compiled
-def copy_touched(table: Any, length: int, per_neuron: int, source: Any, target: Any) -> None:
-    """Copy the part of a map that a text of `length` tokens can touch."""
-    for first, groups, stride, rows, columns, attention in table:
-        width = (length if attention else columns) * per_neuron
-        for g in range(groups):
-            for t in range(length):
-                start = first + (g * rows + t) * stride
-                target[start : start + width] = source[start : start + width]
+    def _read_all(self, view: memoryview) -> None:
+        while view:
+            n = self._file.readinto(view)
+            if not n:
+                raise OSError("the temporary file with the codes of this window was cut short")
+            view = view[n:]

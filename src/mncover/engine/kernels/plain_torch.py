@@ -1,79 +1,155 @@
-"""From values to bins with plain torch operations, on any device.
+"""Kernels in plain torch operations, on any device.
 
-The same functions as in `bins.py`, for tensors instead of arrays; see there for the shapes.
-Words are signed integers here, because torch has few operations on unsigned ones: only their
-bits matter. This is the path of CUDA models, and the second opinion on the compiled loops.
+This is the path of CUDA models, and the second opinion on the compiled loops. Maps are signed
+integers here, because torch has few operations on unsigned ones: only their bits matter.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mncover.criteria.base import Group
+from mncover.data import maps
+from mncover.data.layout import Layout, Site
+from mncover.engine.kernels.base import Block, CodeStore, Kernels, code_type, no_cell
+
 KEPT_BYTES = 2**28  # for the places that texts of some lengths touch
-PART = 2**22  # so many codes of a text at a time: each needs some 50 bytes meanwhile
+PART = 2**22  # codes of a text at a time: each needs some 50 bytes meanwhile
 
 
-def _bins_of(values: Tensor, low: Tensor, high: Tensor, bins: int) -> Tensor:
-    """Return the bin of every value, or -1: the definition, in double precision."""
-    v, lo, hi = values.double(), low.double(), high.double()
-    span = torch.where(hi > lo, hi - lo, 1.0)
-    codes = ((v - lo) / span * bins).to(torch.int64).clamp(max=bins - 1)
-    return torch.where((v >= lo) & (v <= hi), codes, -1)
+class TorchKernels(Kernels):
+    """The loops as torch operations; every coding is computed as it is defined."""
+
+    name = "torch"
+
+    def __init__(self, layout: Layout, device: torch.device) -> None:
+        super().__init__(layout, device)
+        self.table = cache(lambda cells: SiteTable(maps.site_table(layout, cells), device))
+
+    def to_device(self, array: NDArray[Any]) -> Tensor:
+        """Return a NumPy array as a tensor; the bits of unsigned integers stay as they are."""
+        if array.dtype.kind == "u" and array.dtype.itemsize > 1:
+            array = array.view(f"i{array.dtype.itemsize}")
+        return torch.from_numpy(array).to(self.device)
+
+    def to_numpy(self, array: Tensor) -> NDArray[Any]:
+        """Return a tensor of numbers as NumPy."""
+        return np.asarray(array.cpu())
+
+    def bits_to_numpy(self, bits: Tensor, cells: int) -> maps.Bits:
+        """Return a map as NumPy's unsigned integers."""
+        found: maps.Bits = bits.cpu().numpy().view(maps.int_type(cells))
+        return found
+
+    def copy_of(self, array: Tensor) -> Tensor:
+        """Return a copy of a tensor."""
+        return array.clone()
+
+    def new_codes(self, n: int, site: Site, length: int, cells: int) -> Tensor:
+        """Return space for the codes of `n` texts of `length` tokens at a site."""
+        shape = (n, site.groups, site.touched(length) // site.groups)
+        kind = torch.uint8 if code_type(cells).itemsize == 1 else torch.int16
+        return torch.empty(shape, dtype=kind, device=self.device)
+
+    def as_array(self, tensor: Tensor) -> Tensor:
+        """Return a tensor without gaps."""
+        return tensor.contiguous()
+
+    def new_store(self) -> CodeStore:
+        """Return a store that keeps codes on the device."""
+        return MemoryStore()
+
+    def disk_bytes(self, codes: int, cells: int) -> int:
+        """Return 0: codes stay in memory."""
+        return 0
+
+    def widen(self, values: Tensor, low: Tensor, high: Tensor) -> bool:
+        """Stretch the ranges so that they hold the values."""
+        least, most = values.amin(0), values.amax(0)
+        torch.minimum(low, least, out=low)
+        torch.maximum(high, most, out=high)
+        return bool(torch.isfinite(least).all() & torch.isfinite(most).all())
+
+    def hit(self, group: Group, block: Block, bits: Tensor, masked: Tensor | None = None) -> bool:
+        """Set the bit of every cell a value falls into; in `masked`, only of neurons that count."""
+        codes = group.coding.codes(torch, *block[:3], group.cells)
+        _store_all(codes, bits.view(*block.low.shape, -1))
+        if masked is not None:
+            _store_all(_counting(codes, block.keep), masked.view(*block.low.shape, -1))
+        return bool(torch.isfinite(block.values).all())
+
+    def encode(self, group: Group, block: Block, codes: Tensor) -> bool:
+        """Write the cell of every value, or "no cell", into `codes` [texts, groups, n]."""
+        found = group.coding.codes(torch, *block[:3], group.cells)
+        codes.copy_(torch.where(found >= 0, found, no_cell(group.cells)))
+        return bool(torch.isfinite(block.values).all())
+
+    def walk(
+        self, codes: Tensor, length: int, cells: int, bits: Tensor, store: bool
+    ) -> tuple[int, int]:
+        """Return how many hidden and attention cells of a text are new; `store` adds them."""
+        table, none = self.table(cells), no_cell(cells)
+        places, cut = table.places(length, maps.ints_per_neuron(cells)), table.hidden(length)
+        new = torch.zeros(2, dtype=torch.int64, device=bits.device)
+        for part in _parts(len(codes)):
+            fresh = _walk_part(codes[part], none, places[part], bits, store)
+            behind = max(0, cut - part.start)  # where in this part attention begins
+            new[0] += fresh[:behind].sum()
+            new[1] += fresh[behind:].sum()
+        hidden, attention = new.tolist()
+        return int(hidden), int(attention)
+
+    def mask_codes(
+        self, codes: Tensor, length: int, cells: int, keep_tokens: Tensor, keep_pairs: Tensor
+    ) -> Tensor:
+        """Return a copy of a text's codes with "no cell" for tokens and pairs that do not count."""
+        keep, out = (
+            torch.cat([keep_tokens.flatten(), keep_pairs.flatten()]),
+            torch.empty_like(codes),
+        )
+        keepers, none = self.table(cells).keepers(length), no_cell(cells)
+        for part in _parts(len(codes)):
+            out[part] = torch.where(keep[keepers[part].long()] != 0, codes[part], none)
+        return out
+
+    def copy_touched(self, length: int, cells: int, source: Tensor, target: Tensor) -> None:
+        """Copy the part of a map that a text of `length` tokens can touch."""
+        per_neuron = maps.ints_per_neuron(cells)
+        every = torch.arange(per_neuron, device=target.device)
+        places = self.table(cells).places(length, per_neuron)
+        for part in _parts(len(places)):
+            index = (places[part, None] + every).flatten()
+            target[index] = source[index]
 
 
-def _unseen(codes: Tensor, words: Tensor) -> Tensor:
-    """Return where a code [..., n] has a bin whose bit in words [..., n, W] is 0."""
-    at = codes.clamp(min=0)
-    word = words.expand(*codes.shape, words.shape[-1]).gather(-1, (at >> 6)[..., None])[..., 0]
-    return (codes >= 0) & ((word.to(torch.int64) >> (at & 63)) & 1 == 0)
-
-
-def widen(values: Tensor, low: Tensor, high: Tensor) -> bool:
-    """Stretch the ranges so that they hold the values."""
-    least, most = values.amin(0), values.amax(0)
-    torch.minimum(low, least, out=low)
-    torch.maximum(high, most, out=high)
-    return bool(torch.isfinite(least).all() & torch.isfinite(most).all())
-
-
-def hit(
-    values: Tensor,
-    low: Tensor,
-    high: Tensor,
-    bins: int,
-    words: Tensor,
-    masked: Tensor | None = None,
-    keep: Tensor | None = None,
-) -> bool:
-    """Set the bit of every bin that a value falls into; in `masked`, only where `keep` is 1."""
-    codes = _bins_of(values, low, high, bins)
-    _store_all(codes, words.view(*low.shape, -1))
-    if masked is not None and keep is not None:
-        _store_all(torch.where(keep[:, None] != 0, codes, -1), masked.view(*low.shape, -1))
-    return bool(torch.isfinite(values).all())
+def _counting(codes: Tensor, keep: Tensor | None) -> Tensor:
+    """Return the codes with -1 for neurons that do not count."""
+    return codes if keep is None else torch.where(keep[:, None] != 0, codes, -1)
 
 
 def _store_all(codes: Tensor, target: Tensor) -> None:
-    """Set the bits of all texts' codes [texts, ..., n] in words [..., n, W]."""
+    """Set the bits of all texts' codes [texts, ..., n] in integers [..., n, W]."""
     if target.shape[-1] == 1:
         bits = torch.where(codes >= 0, torch.ones_like(codes) << codes.clamp(min=0), 0)
         target |= _or_over_texts(bits.to(target.dtype))[..., None]
-    else:
-        for text in codes:
-            at = text.clamp(min=0)
-            bit = torch.where(text >= 0, torch.ones_like(at) << (at & 63), 0).to(target.dtype)
-            index = (at >> 6)[..., None]
-            target.scatter_(-1, index, target.gather(-1, index) | bit[..., None])
+        return
+    for text in codes:
+        at = text.clamp(min=0)
+        bit = torch.where(text >= 0, torch.ones_like(at) << (at & 63), 0).to(target.dtype)
+        index = (at >> 6)[..., None]
+        target.scatter_(-1, index, target.gather(-1, index) | bit[..., None])
 
 
 def _or_over_texts(bits: Tensor) -> Tensor:
-    """Unite the bits of all texts by halving: torch has no `or` that reduces a dimension."""
+    """Unite the bits of all texts, pair by pair: torch has no `or` that reduces a dimension."""
     while bits.shape[0] > 1:
         half = bits.shape[0] // 2
         rest = bits[2 * half :]
@@ -81,42 +157,34 @@ def _or_over_texts(bits: Tensor) -> Tensor:
     return bits[0]
 
 
-def novel(
-    values: Tensor,
-    low: Tensor,
-    high: Tensor,
-    bins: int,
-    words: Tensor,
-    counts: Tensor,
-    keep: Tensor | None = None,
-) -> bool:
-    """Add to `counts` how many bins each text would hit that no bit in `words` shows yet."""
-    fresh = _unseen(_bins_of(values, low, high, bins), words.view(*low.shape, -1))
-    if keep is not None:
-        fresh &= keep[:, None] != 0
-    counts += fresh.sum(dim=(1, 2))
-    return bool(torch.isfinite(values).all())
+def _walk_part(codes: Tensor, none: int, places: Tensor, bits: Tensor, store: bool) -> Tensor:
+    """Return where a code has a cell that is new; a text has one code for a neuron."""
+    known = codes != none
+    at = torch.where(known, codes, 0).to(torch.int64)
+    index = places + (at >> 6)
+    bit = torch.where(known, torch.ones_like(at) << (at & 63), 0)
+    before = bits[index]
+    if store:
+        bits[index] = before | bit.to(bits.dtype)
+    return known & ((before.to(torch.int64) & bit) == 0)
 
 
-def encode(values: Tensor, low: Tensor, high: Tensor, bins: int, codes: Tensor, none: int) -> bool:
-    """Write the bin of every value, or `none`, into `codes` [texts, groups, n]."""
-    found = _bins_of(values, low, high, bins)
-    codes.copy_(torch.where(found >= 0, found, none))
-    return bool(torch.isfinite(values).all())
+def _parts(n: int) -> Iterator[slice]:
+    return (slice(start, min(n, start + PART)) for start in range(0, n, PART))
 
 
 class SiteTable:
     """Where sites lie in a flat map, and what of it a text of some length touches.
 
-    `rows` is `maps.site_table`. One list of places serves all sites at once, where a step for each
-    site would take as long as the model itself; the lists used last are kept.
+    `rows` is `maps.site_table`. One list of places serves all sites at once; a step for each site
+    would take as long as the model itself. The lists used last are kept.
     """
 
     def __init__(self, rows: NDArray[np.int64], device: torch.device) -> None:
         self.rows: list[list[int]] = rows.tolist()
         self.device = device
-        words = max(first + groups * stride * n for first, groups, stride, n, _, _ in self.rows)
-        self.kind = torch.int32 if words < 2**31 else torch.int64
+        ints = max(first + groups * stride * n for first, groups, stride, n, _, _ in self.rows)
+        self.kind = torch.int32 if ints < 2**31 else torch.int64
         self._kept: OrderedDict[tuple[str, int], Tensor] = OrderedDict()
 
     def hidden(self, length: int) -> int:
@@ -127,7 +195,7 @@ class SiteTable:
         return sum(sizes) * length
 
     def places(self, length: int, per_neuron: int) -> Tensor:
-        """Return the first word of the neuron of each of a text's codes."""
+        """Return the first integer of the neuron of each of a text's codes."""
 
         def at(row: list[int]) -> Tensor:
             first, groups, stride, rows, columns, attention = row
@@ -139,7 +207,7 @@ class SiteTable:
         return self._kept_or_made("places", length, at)
 
     def keepers(self, length: int) -> Tensor:
-        """Return the place of each of a text's codes in the bytes of its words and pairs."""
+        """Return the place of each of a text's codes in the bytes of its tokens and pairs."""
 
         def at(row: list[int]) -> Tensor:
             _, groups, _, _, columns, attention = row
@@ -165,65 +233,21 @@ class SiteTable:
         return found
 
 
-def walk(
-    codes: Tensor,
-    none: int,
-    table: SiteTable,
-    length: int,
-    per_neuron: int,
-    words: Tensor,
-    store: bool,
-) -> tuple[int, int]:
-    """Return how many hidden and attention bins of one text are new; `store` adds them."""
-    places, cut = table.places(length, per_neuron), table.hidden(length)
-    new = torch.zeros(2, dtype=torch.int64, device=words.device)
-    for part in _parts(len(codes)):
-        fresh = _walk_part(codes[part], none, places[part], words, store)
-        behind = max(0, cut - part.start)  # where in this part attention begins
-        new[0] += fresh[:behind].sum()
-        new[1] += fresh[behind:].sum()
-    hidden, attention = new.tolist()
-    return int(hidden), int(attention)
+class MemoryStore:
+    """Codes as tensors, where the model is."""
 
+    def put(self, codes: Tensor, cells: int) -> Tensor:
+        """Keep codes [texts, groups, n]; return where they are."""
+        return codes
 
-def _walk_part(codes: Tensor, none: int, places: Tensor, words: Tensor, store: bool) -> Tensor:
-    """Return where a code has a bin that is new; a text has one code for a neuron."""
-    known = codes != none
-    at = torch.where(known, codes, 0).to(torch.int64)
-    index = places + (at >> 6)
-    bit = torch.where(known, torch.ones_like(at) << (at & 63), 0)
-    before = words[index]
-    if store:
-        words[index] = before | bit.to(words.dtype)
-    return known & ((before.to(torch.int64) & bit) == 0)
+    def get(
+        self, places: Sequence[Tensor], sizes: NDArray[np.int64], row: int, cells: int
+    ) -> Tensor:
+        """Return one text's codes at several places, one after the other."""
+        return torch.cat([codes[row].flatten() for codes in places])
 
+    def clear(self) -> None:
+        """Do nothing: whoever forgets where codes are frees them."""
 
-def _parts(n: int) -> Iterator[slice]:
-    return (slice(start, min(n, start + PART)) for start in range(0, n, PART))
-
-
-def mask_codes(
-    codes: Tensor,
-    none: int,
-    table: SiteTable,
-    length: int,
-    keep_words: Tensor,
-    keep_pairs: Tensor,
-    out: Tensor,
-) -> None:
-    """Copy one text's codes to `out`, with `none` for neurons of words and pairs not kept."""
-    keep = torch.cat([keep_words.flatten(), keep_pairs.flatten()])
-    keepers = table.keepers(length)
-    for part in _parts(len(codes)):
-        out[part] = torch.where(keep[keepers[part].long()] != 0, codes[part], none)
-
-
-def copy_touched(
-    table: SiteTable, length: int, per_neuron: int, source: Tensor, target: Tensor
-) -> None:
-    """Copy the part of a map that a text of `length` tokens can touch."""
-    every = torch.arange(per_neuron, device=target.device)
-    places = table.places(length, per_neuron)
-    for part in _parts(len(places)):
-        index = (places[part, None] + every).flatten()
-        target[index] = source[index]
+    def close(self) -> None:
+        """Do nothing."""

@@ -1,33 +1,145 @@
-"""Open a suite of tests, whatever kind of file it is in. No torch here."""
+"""The formats of texts and of test suites, by suffix, and the functions that use them.
+
+A new format is one new file beside this one and one line in a registry below.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from mncover.errors import TextError
-from mncover.suites.formats.checklist import SUFFIXES, read_checklist
-from mncover.suites.formats.own import is_suite, read_suite, write_suite
+from mncover.suites.formats import checklist, jsonlines, records, tables
+from mncover.suites.formats.records import Fields, Record, SuiteFormat, TextFormat
 from mncover.suites.model import Suite
+from mncover.suites.rows import Rows
+from mncover.types import Text, shorten
 
-OWN = (".jsonl", ".jsonl.gz")
+TEXT_FORMATS: dict[str, TextFormat] = {
+    ".jsonl": jsonlines.TEXTS,
+    ".ndjson": jsonlines.TEXTS,
+    ".csv": tables.CSV,
+    ".tsv": tables.TSV,
+    ".parquet": tables.PARQUET,
+    ".txt": records.PLAIN,
+}
+SUITE_FORMATS: dict[str, SuiteFormat] = {
+    ".jsonl": jsonlines.SUITE,
+    ".jsonl.gz": jsonlines.SUITE,
+    ".pkl": checklist.SUITE,
+    ".pickle": checklist.SUITE,
+    ".tar.gz": checklist.SUITE,
+    ".tgz": checklist.SUITE,
+}
 
 
 def load_suite(path: Path) -> Suite:
-    """Return the suite in a file: CheckList's pickle or archive, or our own JSON Lines."""
-    if path.name.endswith(SUFFIXES):
-        return read_checklist(path)
-    if path.name.endswith(OWN):
-        return read_suite(path)
-    raise TextError(f"{path}: a suite of tests ends with {', '.join((*OWN, *SUFFIXES))}.")
+    """Read a test suite of any known format."""
+    found = _suite_format(path)
+    if found is None:
+        raise TextError(f"{path}: the name of a test suite ends with {', '.join(SUITE_FORMATS)}.")
+    return found.read(path)
 
 
 def is_test_suite(path: Path) -> bool:
-    """Return whether a file is a suite of tests rather than a plain list of texts."""
-    return path.name.endswith(SUFFIXES) or (path.name.endswith(OWN) and is_suite(path))
+    """Return whether a file is a test suite rather than a plain list of texts."""
+    found = _suite_format(path)
+    return found is not None and found.accepts(path)
 
 
 def save_suite(suite: Suite, path: Path) -> None:
-    """Write a suite as JSON Lines."""
-    if not path.name.endswith(OWN):
-        raise TextError(f"{path}: a suite is written to a file that ends with {' or '.join(OWN)}.")
-    write_suite(suite, path)
+    """Write a test suite; the suffix gives the format."""
+    found = _suite_format(path)
+    if found is None or found.write is None:
+        known = " or ".join(suffix for suffix, one in SUITE_FORMATS.items() if one.write)
+        raise TextError(f"{path}: a test suite is written to a file whose name ends with {known}.")
+    found.write(suite, path)
+
+
+def _suite_format(path: Path) -> SuiteFormat | None:
+    return next((f for suffix, f in SUITE_FORMATS.items() if path.name.endswith(suffix)), None)
+
+
+def read_texts(path: Path, fields: Fields | None = None, limit: int | None = None) -> Rows:
+    """Read a file of texts, at most `limit` of them; the suffix gives the format.
+
+    A file without a context field is one context, named after the file. Errors name the file, the
+    line and the field.
+    """
+    found: list[tuple[Text, Any, str]] = []
+    lines: list[int] = []
+    chosen: Fields | None = None
+    for line, record in read_records(path):
+        if limit is not None and len(found) >= limit:
+            break
+        try:
+            chosen = chosen or records.choose_fields(record, fields or Fields())
+            found.append(records.pick(record, chosen, path.name.split(".")[0]))
+        except TextError as error:
+            raise TextError(f"{path}, line {line}: {error}") from None
+        lines.append(line)
+    if not found:
+        raise TextError(f"{path}: the file holds no text.")
+    texts, labels, contexts = map(list, zip(*found, strict=True))
+    return replace(Rows.make(texts, contexts, labels), path=path, lines=lines)
+
+
+def read_records(path: Path) -> Iterator[Record]:
+    """Yield the records of a file with their line numbers, before any field is chosen."""
+    return _text_format(path)[1].read(path)
+
+
+def field_names(path: Path) -> set[str]:
+    """Return the names of the fields in a file's first record; empty if it has no names."""
+    _, record = next(read_records(path), (0, None))
+    return set(record) if isinstance(record, dict) else set()
+
+
+def chosen_fields(path: Path, fields: Fields | None = None) -> Fields:
+    """Return the names of the fields that `read_texts` would read."""
+    _, record = next(read_records(path), (0, None))
+    return records.choose_fields(record, fields or Fields())
+
+
+def copy_records(
+    source: Path, chosen: Sequence[tuple[int, Text]], total: int, output: Path
+) -> None:
+    """Copy whole records of a file of texts to a file of the same format.
+
+    `chosen` has the place of each record and the text that was run. A source that has changed
+    since the run is refused.
+    """
+    suffix, found = _text_format(source)
+    if _text_format(output)[0] != suffix:
+        raise TextError(f"{output}: {source} is {suffix}, so its records go to a {suffix} file.")
+    everything, hint = list(found.read(source)), "name the file that was run with --suite."
+    n = len(everything)
+    if n != total:
+        raise TextError(f"{source}: it has {n:,} texts, but {total:,} were run; {hint}")
+    for place, text in chosen:
+        line, record = everything[place]
+        if not _holds(record, text):
+            what = f'the text that was run, "{shorten(text)}", is not there'
+            raise TextError(f"{source}, line {line}: {what}; {hint}")
+    records.write_content(found.copy(source, [place for place, _ in chosen]), output)
+
+
+def _holds(record: Any, text: Text) -> bool:
+    parts = [text] if isinstance(text, str) else list(text)
+    if isinstance(record, dict):
+        return all(part in record.values() for part in parts)
+    return bool(record == (parts[0] if isinstance(record, str) else parts))
+
+
+def _text_format(path: Path) -> tuple[str, TextFormat]:
+    """Return the format of a file with its suffix, which is `.csv` for `a.csv.gz`."""
+    zipped = path.suffix == ".gz"
+    suffix = (path.with_suffix("") if zipped else path).suffix.lower()
+    found = TEXT_FORMATS.get(suffix)
+    if found is None or (zipped and not found.gzip):
+        known = ", ".join(name + "[.gz]" * one.gzip for name, one in TEXT_FORMATS.items())
+        given = suffix + ".gz" * zipped
+        raise TextError(f"{path}: unknown kind of file {given!r}; known are {known}.")
+    return suffix, found

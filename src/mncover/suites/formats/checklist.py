@@ -1,8 +1,7 @@
-"""Read the suites that CheckList saves, and bind what their tests expect. No torch here.
+"""Read the suites that CheckList saves, without executing anything in them.
 
-CheckList stores expectations as functions, which are not executed. For the suites that were
-released with it, what each test expects is known by its name; for others it follows from the
-type of test and its labels.
+CheckList stores expectations as functions. For the suites released with it, the expectation of
+each test is known by the test's name; for others it follows from the test's type and labels.
 """
 
 from __future__ import annotations
@@ -14,14 +13,14 @@ from typing import Any, BinaryIO
 
 from mncover.errors import TextError
 from mncover.suites.expectations import Expectation
+from mncover.suites.formats.records import SuiteFormat
 from mncover.suites.formats.safepickle import DIR, INV, MFT, Bag, load_inert
 from mncover.suites.model import Case, Kind, Label, Suite, Test
 from mncover.types import Text, is_text
 
-SUFFIXES = (".pkl", ".pickle", ".tar.gz", ".tgz")
 MAX_BYTES = 2**30
 KINDS: dict[type[Bag], Kind] = {MFT: "MFT", INV: "INV", DIR: "DIR"}
-TODO = "TODO_DESCRIPTION"  # what CheckList's authors left where they wrote none
+TODO = "TODO_DESCRIPTION"  # a placeholder in CheckList's released suites
 
 # Sentiment: 0 negative, 1 neutral, 2 positive. Paraphrase: 0 different, 1 duplicate.
 NEGATIVE, NEUTRAL, POSITIVE = 0, 1, 2
@@ -32,7 +31,7 @@ _NOT_NEGATIVE = Expectation("not", (NEGATIVE,))
 _DOWN = Expectation("monotonic", direction="down", only_if_not=(NEUTRAL,))
 _MUST_DIFFER = Expectation("label", (0,), only_if=(1,), first=False)
 
-# Test -> what it expects, where the type of test does not say it. Keys are beginnings of names.
+# Expectations that do not follow from the type of test. Keys are prefixes of test names.
 RELEASED: dict[str, Expectation] = {
     "simple negations: not negative": _NOT_NEGATIVE,
     "simple negations: I thought x was negative, but it was not": _NOT_NEGATIVE,
@@ -55,7 +54,7 @@ LENIENT = "Q & A: no"
 
 
 def read_checklist(path: Path) -> Suite:
-    """Return a suite that CheckList saved, from its pickle or a tar archive with that in it."""
+    """Read a suite that CheckList saved: a pickle, or a tar archive that contains one."""
     try:
         with _opened(path) as file:
             bag = load_inert(file, str(path))
@@ -76,23 +75,19 @@ def _opened(path: Path) -> BinaryIO:
         with tarfile.open(path) as archive:
             for member in archive:
                 if member.isfile() and member.name.endswith((".pkl", ".pickle")):
-                    return _member(archive, member, path)
+                    content = archive.extractfile(member)
+                    if content is None or member.size > MAX_BYTES:
+                        raise TextError(f"{path}: the pickle in this archive is too large.")
+                    return io.BytesIO(content.read())
     except (tarfile.TarError, EOFError, OSError) as error:
         raise TextError(f"{path}: not a readable archive ({error}).") from error
-    raise TextError(f"{path}: there is no pickle in this archive.")
-
-
-def _member(archive: tarfile.TarFile, member: tarfile.TarInfo, path: Path) -> BinaryIO:
-    content = archive.extractfile(member)
-    if content is None or member.size > MAX_BYTES:
-        raise TextError(f"{path}: the pickle in this archive is too large.")
-    return io.BytesIO(content.read())
+    raise TextError(f"{path}: no pickle in this archive.")
 
 
 def _suite(bag: Bag) -> Suite:
     tests, info = bag.values.get("tests"), bag.values.get("info") or {}
     if not isinstance(tests, dict) or not isinstance(info, dict):
-        raise TextError("the suite in it has no tests.")
+        raise TextError("the suite has no tests.")
     made = tuple(_test(str(name), test, info.get(name)) for name, test in tests.items())
     pairs = any(isinstance(text, tuple) for test in made for c in test.cases for text in c.texts)
     return Suite(made, PARAPHRASE_LABELS if pairs else SENTIMENT_LABELS)
@@ -100,7 +95,7 @@ def _suite(bag: Bag) -> Suite:
 
 def _test(name: str, bag: Any, info: Any) -> Test:
     if type(bag) not in KINDS:
-        raise TextError(f"the test {name!r} is of no known type.")
+        raise TextError(f"the test {name!r} has an unknown type.")
     kind, about = KINDS[type(bag)], info if isinstance(info, dict) else {}
     data = bag.values.get("data")
     if not isinstance(data, list) or not data:
@@ -108,21 +103,17 @@ def _test(name: str, bag: Any, info: Any) -> Test:
     expectation = expectation_of(name, kind)
     labels = _labels(name, bag.values.get("labels"), len(data), expectation)
     cases = tuple(Case(_texts(name, row), label) for row, label in zip(data, labels, strict=True))
-    description = str(about.get("description") or bag.values.get("description") or "")
-    return Test(
-        name,
-        kind,
-        expectation,
-        cases,
-        capability=str(about.get("capability") or bag.values.get("capability") or ""),
-        description="" if description == TODO else description,
+    capability, description = (
+        str(about.get(key) or bag.values.get(key) or "") for key in ("capability", "description")
     )
+    description = "" if description == TODO else description
+    return Test(name, kind, expectation, cases, capability, description)
 
 
 def expectation_of(name: str, kind: Kind) -> Expectation:
-    """Return what a test expects: by its name if it was released with CheckList, else by type."""
-    for beginning, expectation in RELEASED.items():
-        if name.startswith(beginning):
+    """Return a test's expectation: by name if CheckList released it, otherwise by type."""
+    for prefix, expectation in RELEASED.items():
+        if name.startswith(prefix):
             return expectation
     return Expectation("label") if kind == "MFT" else Expectation("inv")
 
@@ -133,7 +124,7 @@ def _labels(name: str, labels: Any, n: int, expectation: Expectation) -> list[La
         return [None] * n
     each = labels if isinstance(labels, list) else [labels] * n
     if len(each) != n or not all(isinstance(x, int) and not isinstance(x, bool) for x in each):
-        raise TextError(f"the test {name!r} has no class as the label of every case.")
+        raise TextError(f"the test {name!r} needs a class number as the label of every case.")
     lenient = name == LENIENT
     return [(NEUTRAL, POSITIVE) if lenient and label == NEUTRAL else label for label in each]
 
@@ -141,5 +132,8 @@ def _labels(name: str, labels: Any, n: int, expectation: Expectation) -> list[La
 def _texts(name: str, row: Any) -> tuple[Text, ...]:
     texts = tuple(row) if isinstance(row, list) else (row,)
     if not texts or not all(is_text(text) for text in texts):
-        raise TextError(f"a case of the test {name!r} holds something that is no text.")
+        raise TextError(f"a case of the test {name!r} holds something other than text.")
     return texts
+
+
+SUITE = SuiteFormat(read_checklist)

@@ -1,9 +1,9 @@
 """Read the pickle of a CheckList suite without executing anything in it.
 
-A pickle is a program that may name any function and call it. Here it may name only what is
-listed below, and every name stands for something inert: functions and code become marks, arrays
-become tuples of plain values, objects become bags of attributes. Whatever else it names is
-refused, and nothing is imported. No torch here.
+A pickle is a program that can name any function and call it. This reader allows only the names
+listed below, and each stands for something inert: functions and code become marks, arrays become
+tuples of plain values, objects become bags of attributes. Any other name is refused, and nothing
+is imported.
 """
 
 from __future__ import annotations
@@ -22,34 +22,34 @@ if TYPE_CHECKING:
 
 
 class Mark:
-    """Stands for a function, a type or a cell that is not made. Calling it is an error."""
+    """Stands for a function, a type or a cell. It cannot be called."""
 
     __slots__ = ()
 
     def __setstate__(self, state: object) -> None:
-        """Take a state and forget it."""
+        """Ignore the state."""
 
 
 MARK = Mark()
 
 
 class Bag:
-    """Stands for an object: what its pickle says of it lies in `values`."""
+    """Stands for an object; `values` has its attributes as the pickle gives them."""
 
     __slots__ = ("values",)
 
     values: dict[str, Any]
 
     def __new__(cls) -> Self:
-        """Make it empty: a pickle makes objects without calling `__init__`."""
+        """Start empty here: unpickling does not call `__init__`."""
         made = super().__new__(cls)
         made.values = {}
         return made
 
     def __setstate__(self, state: object) -> None:
-        """Keep a state that is a dictionary of names."""
+        """Keep a state that is a dictionary with string keys."""
         if not isinstance(state, dict) or not all(isinstance(name, str) for name in state):
-            raise Refused("an object with a state that is no dictionary")
+            raise Refused("an object whose state is not a dictionary")
         self.values = dict(state)
 
 
@@ -70,7 +70,7 @@ class DIR(Bag):
 
 
 class _Function:
-    """A function that a pickle may call, and that it cannot change."""
+    """A function that a pickle may call but not modify."""
 
     __slots__ = ("call",)
 
@@ -107,9 +107,9 @@ class _Dtype:
         self.code = code
 
     def __setstate__(self, state: object) -> None:
-        """Take the details of a type; of these only the byte order would matter."""
+        """Check the byte order, the only detail of a type that matters here."""
         if not isinstance(state, tuple) or len(state) < 2 or state[1] not in ("<", "|", "="):
-            raise Refused("an array of foreign byte order")
+            raise Refused("an array with an unsupported byte order")
 
 
 class _Array:
@@ -121,9 +121,9 @@ class _Array:
         self.values: tuple[Any, ...] = ()
 
     def __setstate__(self, state: object) -> None:
-        """Take shape, type and content."""
+        """Decode the content; the shape is ignored."""
         if not isinstance(state, tuple) or len(state) != 5 or not isinstance(state[2], _Dtype):
-            raise Refused("an array of unknown make")
+            raise Refused("an array in an unknown format")
         _, _, kind, _, content = state
         self.values = tuple(content) if kind.code == "O" else _decoded(kind, content)
 
@@ -131,7 +131,7 @@ class _Array:
 def _decoded(kind: _Dtype, content: object) -> tuple[Any, ...]:
     """Return the plain values of an array's bytes."""
     if not isinstance(content, bytes) or kind.code == "O":
-        raise Refused("an array whose content is no bytes")
+        raise Refused("an array whose content is not bytes")
     try:
         return tuple(np.frombuffer(content, dtype=np.dtype("<" + kind.code)).tolist())
     except (TypeError, ValueError) as error:
@@ -143,7 +143,7 @@ def _scalar(kind: object, content: object = b"") -> Any:
         raise Refused("a number of unknown type")
     values = _decoded(kind, content)
     if len(values) != 1:
-        raise Refused("a number that is several")
+        raise Refused("a scalar with several values")
     return values[0]
 
 
@@ -156,7 +156,7 @@ def _inert(*arguments: object, **options: object) -> Mark:
 
 
 def _load_type(name: object = None) -> _Function | Mark:
-    """Return the maker of code, which a pickle calls and which makes a mark; else a mark."""
+    """Return a function that makes marks in place of code objects; for any other type, a mark."""
     return _INERT if name == "CodeType" else MARK
 
 
@@ -170,7 +170,7 @@ _INERT = _Function(_inert)
 
 
 def _get_attr(owner: object = None, name: object = None) -> Any:
-    """Return the two functions that arrays are made with; anything else is a mark."""
+    """Return the two functions that build arrays; anything else is a mark."""
     if isinstance(owner, _Module) and owner.name in _NUMPY and isinstance(name, str):
         return _OF_NUMPY.get(name, MARK)
     return MARK
@@ -180,7 +180,7 @@ def _dictionary(*arguments: object) -> dict[Any, Any]:
     return {}
 
 
-# What a pickle may name. Functions of CheckList are marks, whatever they are called.
+# Everything a pickle may name. CheckList's functions become marks.
 _ALLOWED: dict[tuple[str, str], Any] = {
     ("checklist.test_suite", "TestSuite"): SuiteBag,
     ("checklist.test_types", "MFT"): MFT,
@@ -208,14 +208,14 @@ class _Reader(pickle.Unpickler):
         return found
 
     def persistent_load(self, pid: object) -> Any:
-        raise Refused("an object that lies elsewhere")
+        raise Refused("an object stored elsewhere")
 
 
 def load_inert(file: BinaryIO, name: str) -> SuiteBag:
-    """Return what a pickled suite says, made of plain values, bags and marks.
+    """Return a pickled suite as plain values, bags and marks.
 
-    Raises `TextError`, naming the file, if it asks for anything that is not known to be harmless,
-    or is damaged.
+    Raises `TextError`, which names the file, if the pickle is damaged or names anything that is
+    not known to be harmless.
     """
     try:
         found = _Reader(file).load()

@@ -1,0 +1,97 @@
+"""What a criterion is: which cells a neuron has, and which of them a value falls into.
+
+A criterion is a small object with the attributes below. Everything else, maps, gains, results,
+the data file and every report, works for any of them. No torch here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mncover.data.layout import Layout
+from mncover.types import Settings
+
+
+class Coding(Protocol):
+    """Puts each value into one cell of its neuron, or into none."""
+
+    def codes(self, xp: Any, values: Any, low: Any, high: Any, cells: int) -> Any:
+        """Return the cell of every value, -1 for none.
+
+        `xp` is numpy or torch, whichever the arrays are of: `values` [texts, groups, n] and the
+        ranges `low` and `high` [groups, n]; a neuron without a range has low > high.
+        """
+
+
+class Criterion(Protocol):
+    """One way to say what is covered.
+
+    A `masked` criterion counts only the tokens and pairs that masks let count; it is measured
+    beside the criterion without masks that has the same coding.
+    """
+
+    @property
+    def name(self) -> str:
+        """What the command line and files call it: a lower-case identifier."""
+
+    @property
+    def title(self) -> str:
+        """What reports call it."""
+
+    @property
+    def summary(self) -> str:
+        """What it counts, in a few words."""
+
+    @property
+    def masked(self) -> bool:
+        """Whether it needs masks."""
+
+    @property
+    def coding(self) -> Coding:
+        """How values become cells."""
+
+    def cells(self, settings: Settings) -> int:
+        """Return how many cells each neuron has."""
+
+    def reachable(
+        self, layout: Layout, low: NDArray[np.float32], high: NDArray[np.float32], cells: int
+    ) -> list[NDArray[np.int64]]:
+        """Return how many cells of each group of each site can be hit at all, given the ranges."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Criteria that need the codes of a value only once: one, and perhaps its masked companion."""
+
+    coding: Coding
+    cells: int
+    plain: str
+    masked: str | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its criteria."""
+        return (self.plain,) if self.masked is None else (self.plain, self.masked)
+
+
+def grouped(criteria: Sequence[Criterion], settings: Settings) -> tuple[Group, ...]:
+    """Put criteria together that share a coding."""
+    masked = {id(c.coding): c.name for c in criteria if c.masked}
+    return tuple(
+        Group(c.coding, c.cells(settings), c.name, masked.pop(id(c.coding), None))
+        for c in criteria
+        if not c.masked
+    )
+
+
+def count_by_group(layout: Layout, flags: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
+    """Return how many flags are set in each group of each site."""
+    return [
+        flags[part].reshape(site.groups, -1).sum(axis=1, dtype=np.int64)
+        for site, part in layout.spans()
+    ]

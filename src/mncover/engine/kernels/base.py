@@ -1,0 +1,169 @@
+"""What kernels are: the arrays of one layout on one device, and the loops over them.
+
+The loops over a batch take the values of one site for equally long texts, and of the site's
+ranges and maps the part that such texts touch (`touched`), without gaps:
+
+    values     [texts, groups, n]   float32
+    low, high  [groups, n]          float32; a neuron without a range has low > high
+    keep       [texts, n]           1 or 0: which neurons count for which text; None: all
+    bits       [groups, n * W]      W integers per neuron, bit c = cell c was hit
+
+They return whether every value was finite. Every implementation passes the same tests
+(tests/engine/test_kernels.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from mncover.criteria.base import Group
+from mncover.data import maps
+from mncover.data.layout import Kind, Layout, Site
+
+Array = Any  # what an implementation works on: np.ndarray, torch.Tensor
+
+
+def code_type(cells: int) -> np.dtype[Any]:
+    """Return the type of a code; its largest number stands for "no cell"."""
+    return np.dtype(np.uint8 if cells <= 255 else np.int16)
+
+
+def no_cell(cells: int) -> int:
+    """Return the code that stands for no cell."""
+    return int(np.iinfo(code_type(cells)).max)
+
+
+class Block(NamedTuple):
+    """The values of a batch at one site, the ranges of their neurons, and which of them count."""
+
+    values: Array
+    low: Array
+    high: Array
+    keep: Array | None = None
+
+
+class CodeStore(Protocol):
+    """Keeps the codes of a window of texts, batch by batch and site by site."""
+
+    def put(self, codes: Array, cells: int) -> Any:
+        """Keep codes [texts, groups, n]; return where they are."""
+
+    def get(self, places: Sequence[Any], sizes: NDArray[np.int64], row: int, cells: int) -> Array:
+        """Return one text's codes at several places, one after the other.
+
+        `sizes` has the number of codes that a text has at each place.
+        """
+
+    def clear(self) -> None:
+        """Forget everything; the space is used again."""
+
+    def close(self) -> None:
+        """Release the space."""
+
+
+class Kernels(Protocol):
+    """Makes, converts and slices arrays, and runs the loops over them."""
+
+    name: ClassVar[str]
+    layout: Layout
+    device: torch.device
+    _spans: dict[tuple[Kind, int], tuple[Site, slice]]
+
+    # Arrays.
+
+    def to_device(self, array: NDArray[Any]) -> Array:
+        """Return a NumPy array as the loops take it; bits stay as they are."""
+
+    def to_numpy(self, array: Array) -> NDArray[Any]:
+        """Return an array of numbers as NumPy."""
+
+    def bits_to_numpy(self, bits: Array, cells: int) -> maps.Bits:
+        """Return a map as NumPy's unsigned integers."""
+
+    def copy_of(self, array: Array) -> Array:
+        """Return a copy of an array."""
+
+    def new_codes(self, n: int, site: Site, length: int, cells: int) -> Array:
+        """Return space for the codes of `n` texts of `length` tokens at a site."""
+
+    def as_array(self, tensor: Tensor) -> Array:
+        """Return a tensor of the subject's device as the loops take it."""
+
+    def new_store(self) -> CodeStore:
+        """Return a store for the codes of a window of texts."""
+
+    def disk_bytes(self, codes: int, cells: int) -> int:
+        """Return how many bytes on disk a store needs for some codes."""
+
+    # Loops over a batch.
+
+    def widen(self, values: Array, low: Array, high: Array) -> bool:
+        """Stretch the ranges so that they hold the values."""
+
+    def hit(self, group: Group, block: Block, bits: Array, masked: Array | None = None) -> bool:
+        """Set the bit of every cell a value falls into; in `masked`, only of neurons that count."""
+
+    def encode(self, group: Group, block: Block, codes: Array) -> bool:
+        """Write the cell of every value, or "no cell", into `codes` [texts, groups, n]."""
+
+    # Loops over one text's codes for all sites, flat, and a whole map.
+
+    def walk(
+        self, codes: Array, length: int, cells: int, bits: Array, store: bool
+    ) -> tuple[int, int]:
+        """Return how many hidden and attention cells of a text are new; `store` adds them."""
+
+    def mask_codes(
+        self, codes: Array, length: int, cells: int, keep_tokens: Array, keep_pairs: Array
+    ) -> Array:
+        """Return a copy of a text's codes with "no cell" for tokens and pairs that do not count."""
+
+    def copy_touched(self, length: int, cells: int, source: Array, target: Array) -> None:
+        """Copy the part of a map that a text of `length` tokens can touch."""
+
+    # What is the same for all implementations.
+
+    def __init__(self, layout: Layout, device: torch.device) -> None:
+        self.layout = layout
+        self.device = device
+        self._spans = {(s.kind, s.layer): (s, part) for s, part in layout.spans()}
+
+    def new_bits(self, cells: int) -> Array:
+        """Return a map in which nothing was hit."""
+        return self.to_device(maps.empty_map(self.layout, cells))
+
+    def values(self, tensor: Tensor) -> Array:
+        """Return a model's tensor in float32, exactly, without gaps."""
+        return self.as_array(tensor.detach().float().to(self.device))
+
+    def site(self, kind: Kind, layer: int) -> Site:
+        """Return a site by its kind and layer."""
+        return self._spans[kind, layer][0]
+
+    def touched(self, flat: Array, site: Site, length: int, width: int = 1) -> Array:
+        """Return the part of a flat array that a text of `length` tokens touches at a site.
+
+        `width` is the number of values per neuron: 1 for ranges, the integers per neuron for a
+        map. The part is [groups, n * width]. For hidden states it is a view. For attention it is
+        a copy, because the loops want it without gaps: `put_back` writes it back.
+        """
+        return self._block(flat, site, length, width).reshape(site.groups, -1)
+
+    def put_back(self, flat: Array, site: Site, length: int, part: Array) -> None:
+        """Write a touched part back to its flat array, if it was a copy."""
+        if site.kind == "attention":
+            width = part.shape[1] // (length * site.touched_columns(length))
+            block = self._block(flat, site, length, width)
+            block[:] = part.reshape(tuple(block.shape))
+
+    def _block(self, flat: Array, site: Site, length: int, width: int) -> Array:
+        _, span = self._spans[site.kind, site.layer]
+        whole = flat[span.start * width : span.stop * width]
+        columns = site.touched_columns(length) * width
+        return whole.reshape(site.groups, site.rows, -1)[:, :length, :columns]

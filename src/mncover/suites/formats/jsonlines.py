@@ -1,0 +1,146 @@
+"""JSON Lines: a file with one text per line, and mncover's own format of test suites.
+
+A suite has a line for the suite, each test and each case; docs/suites.md describes it. Reading
+back what was written gives the same suite.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from mncover.errors import TextError
+from mncover.suites.expectations import is_class
+from mncover.suites.formats.records import PLAIN, Record, SuiteFormat, TextFormat, write_content
+from mncover.suites.model import Case, Label, Suite, Test
+from mncover.types import Text, is_text
+
+FORMAT_VERSION = 1
+
+
+def read_json_lines(path: Path) -> Iterator[Record]:
+    """Yield what each line holds, with the line's number; blank lines are skipped."""
+    for number, line in PLAIN.read(path):
+        try:
+            yield number, json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise TextError(f"{path}, line {number}: not JSON ({error}).") from error
+
+
+def write_json_lines(rows: Iterable[dict[str, Any]], path: Path) -> None:
+    """Write one line per row; a name that ends with .gz is compressed."""
+    write_content(b"".join(map(_json_line, rows)), path)
+
+
+def _json_line(row: dict[str, Any]) -> bytes:
+    try:
+        return json.dumps(row, ensure_ascii=False).encode() + b"\n"
+    except UnicodeEncodeError:  # a lone surrogate, which UTF-8 cannot encode
+        return json.dumps(row).encode() + b"\n"
+
+
+def write_suite(suite: Suite, path: Path) -> None:
+    """Write a suite; equal suites give equal files."""
+    write_json_lines(_rows(suite), path)
+
+
+def _rows(suite: Suite) -> Iterator[dict[str, Any]]:
+    yield {"suite": FORMAT_VERSION, "labels": list(suite.labels)}
+    for test in suite.tests:
+        row = {"test": test.name, "type": test.kind, "expectation": test.expectation.to_json()}
+        row |= {"capability": test.capability} if test.capability else {}
+        row |= {"description": test.description} if test.description else {}
+        yield row
+        for case in test.cases:
+            yield _case_row(case)
+
+
+def _case_row(case: Case) -> dict[str, Any]:
+    texts = [list(text) if isinstance(text, tuple) else text for text in case.texts]
+    row: dict[str, Any] = {"case": texts}
+    if case.label is not None:
+        row["label"] = list(case.label) if isinstance(case.label, tuple) else case.label
+    return row
+
+
+def read_suite(path: Path) -> Suite:
+    """Read a suite; every error names the file and the line."""
+    labels: tuple[str, ...] = ()
+    tests: list[tuple[Test, list[Case]]] = []
+    for number, row in read_json_lines(path):
+        try:
+            if isinstance(row, dict) and "suite" in row:
+                labels = _suite_row(row)
+            else:
+                _add_row(row, tests)
+        except TextError as error:
+            raise TextError(f"{path}, line {number}: {error}") from None
+    try:
+        return _suite(tests, labels)
+    except TextError as error:
+        raise TextError(f"{path}: {error}") from None
+
+
+def _add_row(row: Any, tests: list[tuple[Test, list[Case]]]) -> None:
+    """Add a test, or a case of the last test."""
+    if not isinstance(row, dict):
+        raise TextError(f"expected an object, got {json.dumps(row):.60}.")
+    if row.get("test") == "":
+        raise TextError("'test' must not be empty.")
+    if "test" in row:
+        tests.append((Test.from_json(row), []))
+    elif "case" not in row:
+        raise TextError("a line must have 'suite', 'test' or 'case'.")
+    elif not tests:
+        raise TextError("a case comes before any test.")
+    else:
+        tests[-1][1].append(_case(row))
+
+
+def _suite(tests: list[tuple[Test, list[Case]]], labels: tuple[str, ...]) -> Suite:
+    if not tests:
+        raise TextError("the file has no tests.")
+    for test, cases in tests:
+        if not cases:
+            raise TextError(f"the test {test.name!r} has no cases.")
+    return Suite(tuple(replace(test, cases=tuple(cases)) for test, cases in tests), labels)
+
+
+def is_suite(path: Path) -> bool:
+    """Return whether a JSON Lines file is a test suite rather than a list of texts."""
+    try:
+        _, row = next(read_json_lines(path), (0, None))
+    except TextError:
+        return False
+    return isinstance(row, dict) and ("suite" in row or "test" in row)
+
+
+def _suite_row(row: dict[str, Any]) -> tuple[str, ...]:
+    if row["suite"] != FORMAT_VERSION:
+        raise TextError(f"this version reads suites of format {FORMAT_VERSION}.")
+    labels = row.get("labels", [])
+    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+        raise TextError("'labels' must be a list of names.")
+    return tuple(labels)
+
+
+def _case(row: dict[str, Any]) -> Case:
+    texts = row["case"] if isinstance(row["case"], list) else [row["case"]]
+    made: tuple[Text, ...] = tuple(tuple(t) if isinstance(t, list) else t for t in texts)
+    if not made or not all(is_text(text) for text in made):
+        raise TextError("'case' must be a text or a list of texts (a pair is a list of two).")
+    return Case(made, _label(row.get("label")))
+
+
+def _label(value: Any) -> Label:
+    several = value if isinstance(value, list) else [value]
+    if value is not None and not (several and all(map(is_class, several))):
+        raise TextError(f"'label' must be a class or a list of classes, got {value!r:.60}.")
+    return tuple(value) if isinstance(value, list) else value
+
+
+TEXTS = TextFormat(read_json_lines, PLAIN.copy)
+SUITE = SuiteFormat(read_suite, write_suite, is_suite)

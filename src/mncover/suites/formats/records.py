@@ -1,0 +1,155 @@
+"""The base of all formats: what a format offers, how lines are read, which fields are texts.
+
+A file of texts is a list of records: a text or a pair, perhaps with a label and a context.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mncover.data.files import replacing
+from mncover.errors import SettingsError, TextError
+from mncover.suites.model import Suite
+from mncover.types import Text, is_text
+
+# A line (or row) number with a dictionary, a string, or a list of two strings.
+Record = tuple[int, Any]
+
+TEXT_FIELDS = ("text", "sentence", "content", "review", "question")
+PAIR_FIELDS = (
+    *(("premise", "hypothesis"), ("sentence1", "sentence2"), ("question1", "question2")),
+    *(("text1", "text2"), ("s1", "s2"), ("text", "pair")),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TextFormat:
+    """How to read a kind of text file, and how to copy some of its records.
+
+    `read` yields all records. `copy` returns the content of a file that has only the records at
+    the given places, counted from 0. `gzip` says whether the file may be compressed.
+    """
+
+    read: Callable[[Path], Iterator[Record]]
+    copy: Callable[[Path, Sequence[int]], bytes]
+    gzip: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteFormat:
+    """How to read a kind of test suite, and how to write one, if that is supported.
+
+    `accepts` tells suites from other files with the same suffix.
+    """
+
+    read: Callable[[Path], Suite]
+    write: Callable[[Suite, Path], None] | None = None
+    accepts: Callable[[Path], bool] = lambda path: True
+
+
+def raw_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the numbered lines of a text file, without their line endings."""
+    return ((number, line.rstrip("\r\n")) for number, line in enumerate(open_lines(path), start=1))
+
+
+def open_lines(path: Path) -> Iterator[str]:
+    """Yield the lines of a UTF-8 file, gzipped or not; a leading byte order mark is dropped."""
+    number = 0
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            for number, raw in enumerate(file, start=1):
+                yield raw.decode("utf-8-sig" if number == 1 else "utf-8")
+    except UnicodeDecodeError as error:
+        raise TextError(f"{path}, line {number}: not UTF-8 ({error.reason}).") from error
+    except FileNotFoundError as error:
+        raise TextError(f"{path}: no such file.") from error
+    except (OSError, EOFError) as error:
+        raise TextError(f"{path}: cannot be read ({error}).") from error
+
+
+def write_content(content: bytes, path: Path) -> None:
+    """Replace a file in one step; a name that ends with .gz is compressed."""
+    with replacing(path) as temporary:
+        temporary.write_bytes(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
+
+
+def _read_plain(path: Path) -> Iterator[Record]:
+    return ((number, line) for number, line in raw_lines(path) if line.strip())
+
+
+def _copy_plain(path: Path, places: Sequence[int]) -> bytes:
+    lines = [line for _, line in _read_plain(path)]
+    return "".join(f"{lines[place]}\n" for place in places).encode()
+
+
+PLAIN = TextFormat(_read_plain, _copy_plain)  # one text per line; blank lines are skipped
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """The names of the fields to read; None stands for the usual names."""
+
+    text: str | None = None
+    pair: str | None = None
+    label: str | None = None
+    context: str | None = None
+
+
+def choose_fields(record: Any, fields: Fields) -> Fields:
+    """Return the fields to read from a file, given its first record."""
+    names = set(record) if isinstance(record, dict) else set()
+    for name in (fields.text, fields.pair, fields.label, fields.context):
+        if name is not None and name not in names:
+            raise TextError(f"no field {name!r}; it has {_list(names)}.")
+    text, pair = _text_fields(names, fields) if names else (None, None)
+    label = fields.label or ("label" if "label" in names else None)
+    context = fields.context or ("context" if "context" in names else None)
+    return Fields(text, pair, label, context)
+
+
+def _text_fields(names: set[str], fields: Fields) -> tuple[str, str | None]:
+    if fields.text is not None:
+        return fields.text, fields.pair
+    if fields.pair is not None:
+        raise SettingsError("`pair` names the second text; name the first one with `text` too.")
+    for first, second in PAIR_FIELDS:
+        if {first, second} <= names:
+            return first, second
+    for name in TEXT_FIELDS:
+        if name in names:
+            return name, None
+    raise TextError(
+        f"which field is the text? It has {_list(names)}; name one with --text (and --pair)."
+    )
+
+
+def pick(record: Any, fields: Fields, context: str) -> tuple[Text, Any, str]:
+    """Return the text, label and context of a record; `context` is the default."""
+    if isinstance(record, dict) and fields.text is not None:
+        text = _string(record, fields.text)
+        whole = (text, _string(record, fields.pair)) if fields.pair else text
+        label = record.get(fields.label) if fields.label else None
+        own = _string(record, fields.context) if fields.context else context
+        return whole, None if label == "" else label, own
+    alone: Any = tuple(record) if isinstance(record, list) else record
+    if fields.text is None and is_text(alone):
+        return alone, None, context
+    what = "an object" if fields.text else "a string or a list of two strings"
+    raise TextError(f"expected {what}, got {record!r:.60}.")
+
+
+def _string(record: dict[str, Any], name: str) -> str:
+    if name not in record:
+        raise TextError(f"no field {name!r}.")
+    value = record[name]
+    if not isinstance(value, str):
+        raise TextError(f"field {name!r} must be text, got {value!r:.60}.")
+    return value
+
+
+def _list(names: set[str]) -> str:
+    return ", ".join(repr(name) for name in sorted(names)) or "no fields"
