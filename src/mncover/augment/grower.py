@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from rich.console import Console
 
@@ -18,7 +18,7 @@ from mncover.augment.outcome import (
     write_report,
     yield_of,
 )
-from mncover.augment.records import UNGUIDED, Augmented, AugmentSettings, SearchState
+from mncover.augment.records import NO_GUIDE, Augmented, AugmentSettings, SearchState
 from mncover.augment.search import Search, search
 from mncover.augment.transforms import PAPER, Resources, Transform, transform
 from mncover.data.resume import Unfinished, load_json, partial_path, save_json
@@ -29,8 +29,6 @@ from mncover.errors import MnCoverError, SettingsError, TextError
 from mncover.suites.formats import chosen_fields, read_texts, save_suite
 from mncover.suites.formats.records import Fields
 from mncover.types import Text, fingerprint_texts
-
-Target = Literal["train", "tests"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +131,7 @@ class Grower:
             return [counted("unguided", found)]
         # The seeds are repeated until as many texts were run.
         again = 1 + 2 * found.model_calls // len(seeds)
-        free = replace(settings, guide=UNGUIDED, seed=settings.seed + 1)
+        free = replace(settings, guide=NO_GUIDE, seed=settings.seed + 1)
         other = self.grow([*seeds] * again, free, model_calls=found.model_calls)
         return [counted(f"guided by {settings.guide}", found), counted("unguided", other)]
 
@@ -176,15 +174,15 @@ def grow_file(
     fields: Fields | None = None,
     limit: int | None = None,
     rounds: int = 1,
-    target: Target = "train",
+    target: str = "train",
     include_seeds: bool = False,
     quiet: bool = False,
     **settings: Any,
 ) -> Augmented:
     """Grow the texts of a file, write what was found, and print a report: `mncover augment`.
 
-    The engine is made after everything else was checked. `target` decides between new texts with
-    their seeds' labels and a suite of tests; `settings` are those of `AugmentSettings`. An
+    The engine is made after everything else was checked. `target` is "train", new texts with their
+    seeds' labels, or "tests", a suite; `settings` are those of `AugmentSettings`. An
     interrupted call resumes.
     """
     if not output.name.endswith((".jsonl", ".jsonl.gz")):

@@ -11,16 +11,15 @@ from mncover.criteria import CRITERIA
 from mncover.errors import SettingsError
 from mncover.types import Text
 
-# The criterion that a new text must raise, or "none": any text that still means the same.
-Guide = str
-UNGUIDED: Guide = "none"
+# The coverage that a new text must raise; "none" accepts any text that still means the same.
+NO_GUIDE = "none"
 
 
-def check_guide(name: str) -> Guide:
-    """Return a guide; refuse an unknown one."""
-    known = (*CRITERIA, UNGUIDED)
-    if name not in known:
-        raise SettingsError(f"the guide must be one of {', '.join(known)}, got {name!r}.")
+def check_guide(name: str) -> str:
+    """Return the name of a guide, a criterion or "none"; refuse an unknown one."""
+    if name not in (*CRITERIA, NO_GUIDE):
+        known = ", ".join((*CRITERIA, NO_GUIDE))
+        raise SettingsError(f"the guide must be one of {known}, got {name!r}.")
     return name
 
 
@@ -34,7 +33,7 @@ class AugmentSettings:
     """
 
     transforms: tuple[str, ...]
-    guide: Guide = "cover"
+    guide: str = "cover"
     similarity: float = 0.85
     threshold: float = 0.0
     max_iter: int = 10
@@ -54,7 +53,7 @@ class AugmentSettings:
     @property
     def criterion(self) -> str | None:
         """The criterion that guides the search, if any."""
-        return None if self.guide == UNGUIDED else self.guide
+        return None if self.guide == NO_GUIDE else self.guide
 
 
 @dataclass(frozen=True, slots=True)
