@@ -100,7 +100,7 @@ class Engine:
     @property
     def main(self) -> str:
         """The name of the main criterion."""
-        return next(iter(self.criteria))
+        return self.groups[0].plain
 
     def check(self, criterion: str) -> str:
         """Return the name of a criterion that is measured; refuse another."""
