@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from mncover.criteria import chosen_criteria
 from mncover.data import datafile
+from mncover.data.files import Say, silent
 from mncover.data.identity import Identity, Run
 from mncover.data.results import REDUNDANT_AT, Result, summarize
-from mncover.data.resume import Say, silent
 from mncover.data.store import CoverageData
 from mncover.errors import MismatchError, ModelError
 from mncover.report import plots
@@ -169,7 +169,7 @@ class Coverage:
         finished is read instead. `classes` says how the model's classes correspond to the
         suite's, and `say` is told what a person should know.
         """
-        from mncover.engine.running import SuiteRun
+        from mncover.engine.recorder import SuiteRun
 
         job = SuiteRun(self.engine, suite, Path(output), classes, say)
         if train is not None:

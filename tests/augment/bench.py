@@ -81,15 +81,15 @@ class Bench:
         return Embedder(Subject(self.encoder, self.tokenizer), 16, batch_size=5)
 
     def fast(self, seeds: Sequence[Text], settings: AugmentSettings, ahead: int = 7) -> Augmented:
-        engine = self.coverage()._require_engine()
+        engine = self.coverage().engine
         embedder = Embedder(engine.subject, 16) if self.own else self.embedder()
-        judge = Judge(engine, embedder, seeds, settings.similarity, settings.metric)
+        judge = Judge(engine, embedder, seeds, settings.similarity, settings.criterion)
         return search(Search(seeds, transforms(), judge, settings, ahead))
 
     def slow(self, seeds: Sequence[Text], settings: AugmentSettings) -> list[Any]:
         cosine = slow_cosine(self.encoder.base_model, self.tokenizer, 16)
         coverage = self.coverage()
-        ranges = coverage._require_engine().ranges
+        ranges = coverage.engine.ranges
         assert ranges is not None
         if settings.guide == "mncover":  # tests/test_mncover.py has its own slow check
             return slow_augment(coverage, cosine, seeds, transforms(), settings)

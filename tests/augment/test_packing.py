@@ -29,7 +29,7 @@ TOGETHER = sorted(set(tiny.BUILDERS) - set(APART))
 
 def engine_for(model: Any, tokenizer: Any, **options: Any) -> Engine:
     cov = Coverage(model, tokenizer, bins=20, max_length=MAX_LENGTH, **options)
-    return cov.calibrate(tiny.texts(40, seed=1, longest=28), cache=False)._require_engine()
+    return cov.calibrate(tiny.texts(40, seed=1, longest=28), cache=False).engine
 
 
 def mixed() -> list[Any]:
@@ -48,9 +48,8 @@ def seen(engine: Engine, packing: Packing | None, texts: list[Any]) -> list[tupl
     """Return codes and mean of every text, to the last bit."""
     found = []
     for window, means in embedded(engine, packing, texts):
-        metrics: Any = ("cover",) if engine.masks is None else ("cover", "mncover")
         for row, mean in enumerate(means):
-            codes = b"".join(window.codes(row, metric).tobytes() for metric in metrics)
+            codes = b"".join(engine.codes(window, row, name).tobytes() for name in engine.criteria)
             found.append((codes, mean.tobytes()))
     return found
 
@@ -122,9 +121,9 @@ def test_a_pack_is_one_call_of_the_model() -> None:
         lambda module, args, kwargs, output: calls.append(kwargs["input_ids"].shape),
         with_kwargs=True,
     )
-    lanes = engine.subject.lanes
+    workers = engine.subject.workers
     assert len(seen(engine, packing, texts)) == 12
-    assert 1 <= len(calls) <= lanes
+    assert 1 <= len(calls) <= workers
     assert {shape[0] for shape in calls} == {1}
     calls.clear()
     seen(engine, None, texts)
@@ -155,7 +154,7 @@ def test_attention_and_hooks_are_put_back_however_a_pack_ends(
     def fail(*args: Any) -> None:
         raise error("in the middle")
 
-    monkeypatch.setattr(engine.backend.kernels, "encode", fail)
+    monkeypatch.setattr(engine.kernels, "encode", fail)
     with pytest.raises(error):
         list(embedded(engine, packing, mixed()))
     assert engine.subject.model.config._attn_implementation == before

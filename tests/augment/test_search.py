@@ -140,7 +140,7 @@ def test_models_of_transformations_see_many_texts_at_once() -> None:
     slowly = changes["Slowly"].change
     bench, seeds = Bench(), tiny.texts(40, seed=5)
     settings = AugmentSettings(NAMES, similarity=0.0)
-    engine = bench.coverage()._require_engine()
+    engine = bench.coverage().engine
     judge = Judge(engine, bench.embedder(), seeds, 0.0, "cover")
     search(Search(seeds, changes, judge, settings, 32))
     assert isinstance(slowly, Slowly)
@@ -178,7 +178,7 @@ def test_a_coverage_object_augments_without_changing(tmp_path: Path) -> None:
     assert not coverage.result().texts
     changes = {name: transform(name) for name in names}
     settings = AugmentSettings(names, "cover", 0.2, 0.0, 3, 2)
-    other = Grower(coverage._require_engine(), bench.embedder(), changes, Resources())
+    other = Grower(coverage.engine, bench.embedder(), changes, Resources())
     assert same_but_for_digits(found, other.grow(seeds, settings))
     assert found.accepted
     with pytest.raises(SettingsError, match="guide"):

@@ -97,16 +97,16 @@ def test_packed_texts_of_a_real_model_have_the_bins_of_unpacked_ones(
 ) -> None:
     train, texts, _ = texts_for(model, shared)
     cov = Coverage(str(model)).calibrate(train, cache=False)
-    engine = cov._require_engine()
+    engine = cov.engine
     packing = find_packing(engine.taps, 128)
     assert packing is not None
     assert packing.reach == 128
     texts = [*texts[:60], train[0]]
     rows = range(len(texts))
     for packed, _ in embedded(engine, packing, texts):
-        in_packs = [packed.codes(row).tobytes() for row in rows]
+        in_packs = [engine.codes(packed, row, "cover").tobytes() for row in rows]
     for apart in engine.windows([[text] for text in texts], lambda n: None):
-        assert in_packs == [apart.codes(row).tobytes() for row in rows]
+        assert in_packs == [engine.codes(apart, row, "cover").tobytes() for row in rows]
 
 
 def test_masks_of_a_real_model_are_faithful_and_leave_it_alone(model: Path, shared: Path) -> None:

@@ -33,7 +33,7 @@ def flag(name: str, help: str) -> Any:
     return typer.Option(name, help=help)
 
 
-def option(help: str, metavar: str | None = None, *flags: str, **limits: float) -> Any:
+def option(help: str, metavar: str | None = None, *flags: str, **limits: Any) -> Any:
     """Return an option for Typer; without flags it is called like its parameter."""
     return typer.Option(*flags, metavar=metavar, help=help, **limits)
 

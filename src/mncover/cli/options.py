@@ -13,7 +13,7 @@ from rich.console import Console
 
 from mncover.cli.config import OPTIONS, Config, argument, flag, listed, load_config, option, written
 from mncover.coverage import Coverage
-from mncover.data.resume import Say
+from mncover.data.files import Say
 from mncover.errors import SettingsError
 from mncover.suites import formats
 from mncover.suites.formats import SUITE_FORMATS, TEXT_FORMATS, read_texts

@@ -23,7 +23,7 @@ from rich.console import Console
 from mncover.augment.grower import Grower, usable_transforms
 from mncover.augment.records import AugmentSettings
 from mncover.augment.transforms import Resources
-from mncover.data.resume import load_json, partial_path, save_json
+from mncover.data.files import load_json, partial_path, save_json
 from mncover.engine.loading import class_names
 from mncover.errors import SettingsError, TextError
 from mncover.paper.finetuning import FineTuning, accuracy, fine_tune
