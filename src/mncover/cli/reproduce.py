@@ -24,7 +24,8 @@ from mncover.suites.model import known_way
 from mncover.types import Settings
 
 app = typer.Typer(help="Reproduce the paper's tables and figures.", no_args_is_help=True)
-experiment = partial(o.configured, file=False)
+TRAIN = "Texts that set the range of each neuron.  [required]"
+experiment = partial(o.configured, file=False, train=TRAIN)
 
 ModelOption = Annotated[str, option("The model: a Hugging Face folder or hub name.", "MODEL")]
 SuiteOption = Annotated[Path, option("A test suite, such as CheckList's .tar.gz.", "FILE")]
