@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, cast, get_args
@@ -56,8 +55,12 @@ def masks(
         return
     if model is None:
         raise SettingsError("give a MODEL to learn masks for, or --show FILE (see --help).")
-    given = {"texts": texts, "words_kept": words_kept, "seed": seed}
-    given["max_length"] = config.max_length
+    given = {
+        "max_length": config.max_length,
+        "texts": texts,
+        "words_kept": words_kept,
+        "seed": seed,
+    }
     named = [f"{name}={value}" for name, value in given.items() if value is not None]
     settings = chosen_settings(paper, [*named, *(setting or [])])
     _check(words or scores, config, unseen, sweep, plot)
@@ -67,8 +70,7 @@ def masks(
 
     subject = load_subject(model, device=config.device, dtype=config.dtype)
     console = Console(quiet=quiet)
-    testing = None if test is None else replace(config, train=str(test), train_limit=None)
-    judged = [] if testing is None else o.train_texts(testing)
+    judged = [] if test is None else o.train_texts(config, test)
     if sweep is not None:
         run_sweep(subject, o.train_texts(config), judged, settings, sweep, output, plot, console)
         return
@@ -76,10 +78,8 @@ def masks(
         found = _made(subject.tokenizer, words, scores)
         found.save(output)
     else:
-        way = cast("Unseen | None", unseen)
-        found = learn_to_file(
-            subject, o.train_texts(config), settings, output, quiet=quiet, unseen=way
-        )
+        learn = partial(learn_to_file, quiet=quiet, unseen=cast("Unseen | None", unseen))
+        found = learn(subject, o.train_texts(config), settings, output)
     console.print(describe_masks(found.summary(top)))
     say = partial(console.print, soft_wrap=True, markup=False)
     if test is not None:

@@ -93,9 +93,8 @@ def speaker(quiet: bool) -> Say:
 
 def loading(config: Config, quiet: bool) -> dict[str, Any]:
     """Return how a model is loaded and run, as arguments of `Coverage`."""
-    return {name: getattr(config, name) for name in LOADING} | {
-        "progress": False if quiet else None
-    }
+    progress = False if quiet else None
+    return {"progress": progress, **{name: getattr(config, name) for name in LOADING}}
 
 
 def coverage_for(model: str, config: Config, quiet: bool) -> Coverage:
@@ -110,20 +109,18 @@ def calibrated(model: str, config: Config, quiet: bool) -> Coverage:
     return coverage_for(model, config, quiet).calibrate(train)
 
 
-def train_path(config: Config) -> Path:
-    """Return the file of training texts; refuse if none is named."""
-    if config.train is None:
+def train_texts(config: Config, other: Path | None = None) -> list[Text]:
+    """Read the training texts by the suite's fields if the file has them, else by usual names.
+
+    `other` is another file to read in the same way, as a whole.
+    """
+    if other is None and config.train is None:
         raise SettingsError("give the texts that set the ranges: --train FILE (see --help).")
-    return Path(config.train)
-
-
-def train_texts(config: Config) -> list[Text]:
-    """Read the training texts by the suite's fields if the file has them, else by usual names."""
-    path = train_path(config)
+    path = other or Path(str(config.train))
     asked = {name for name in (config.text, config.pair) if name is not None}
     same = bool(asked) and asked <= formats.field_names(path)
     fields = Fields(config.text, config.pair) if same else Fields()
-    return read_texts(path, fields, config.train_limit).texts
+    return read_texts(path, fields, None if other else config.train_limit).texts
 
 
 def suite_texts(path: Path, config: Config) -> Rows:

@@ -24,7 +24,8 @@ from mncover.suites.model import known_way
 from mncover.types import Settings
 
 app = typer.Typer(help="Reproduce the paper's tables and figures.", no_args_is_help=True)
-experiment = partial(o.configured, file=False)
+TRAIN = "Texts that set the range of each neuron.  [required]"
+experiment = partial(o.configured, file=False, train=TRAIN)
 
 ModelOption = Annotated[str, option("The model: a Hugging Face folder or hub name.", "MODEL")]
 SuiteOption = Annotated[Path, option("A test suite, such as CheckList's .tar.gz.", "FILE")]
@@ -114,11 +115,12 @@ def table3(
 
 
 @app.command()
-@experiment("train", "masks", "max_length", "device", train="Training texts with labels.")
+@experiment("masks", "max_length", "device")
 def table4(
     task: Annotated[str, option("What to call the task: sst2, qqp, mrpc, …")],
     model: Annotated[str, option("The model whose coverage guides: a classifier.", "MODEL")],
     base: Annotated[str, option("The model to train, with a new head: an encoder.", "MODEL")],
+    train: Annotated[Path, option("Training texts with labels; they set the ranges.", "FILE")],
     test: Annotated[Path, option("Test texts with labels.", "FILE")],
     *,
     config: Config,
@@ -141,14 +143,15 @@ def table4(
     from mncover.paper.finetuning import FineTuning
     from mncover.paper.table4 import run_table4
 
+    measured = replace(config, train=str(train))
     training = FineTuning(epochs=epochs, learning_rate=learning_rate, equal_steps=equal_steps)
     run_table4(
         task=task,
         model=model,
         base=base,
-        train=o.train_path(config),
+        train=train,
         test=test,
-        make_engine=lambda: o.calibrated(model, config, quiet).engine,
+        make_engine=lambda: o.calibrated(model, measured, quiet).engine,
         settings=Settings(max_length=config.max_length),
         masks=config.masks,
         output=output,
