@@ -165,7 +165,7 @@ def test_table_4_makes_sets_of_one_size_trains_and_reuses_them(
         raise AssertionError
 
     monkeypatch.setattr("mncover.paper.table4.fine_tune", not_again)
-    monkeypatch.setattr("mncover.paper.table4.calibrated_engine", not_again)
+    monkeypatch.setattr("mncover.cli.options.calibrated", not_again)
     capsys.readouterr()
     assert main(arguments) == 0
     assert json.loads((tmp_path / "table4" / "retraining.json").read_text()) == content
