@@ -7,7 +7,11 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from mncover.engine.loading import quiet_loading
+from mncover.suites.expectations import Expectation
+from mncover.suites.model import Case, Suite, Test
 from tests import tiny
 
 
@@ -40,6 +44,28 @@ def write_material(folder: Path, name: str = "bert") -> Material:
     suite.write_text("\n".join(json.dumps(row) for row in rows))
     train.write_text("\n".join(tiny.texts(20, seed=9)))
     return Material(folder, folder / "model", suite, train)
+
+
+def suite_of(seed: int = 3) -> Suite:
+    """Return a suite of three tests of different kinds."""
+    texts = iter(tiny.texts(200, seed))
+    rng = np.random.default_rng(seed)
+
+    def cases(n: int, size: int, label: bool) -> tuple[Case, ...]:
+        return tuple(
+            Case(tuple(next(texts) for _ in range(size)), int(rng.integers(3)) if label else None)
+            for _ in range(n)
+        )
+
+    up = Expectation("monotonic", direction="up", only_if_not=(1,))
+    return Suite(
+        (
+            Test("words", "MFT", Expectation("label"), cases(12, 1, True), "Vocabulary"),
+            Test("change names", "INV", Expectation("inv"), cases(10, 3, False), "NER"),
+            Test("intensifiers", "DIR", up, cases(10, 2, False), "Vocabulary", "said twice"),
+        ),
+        ("LABEL_0", "LABEL_1", "LABEL_2"),
+    )
 
 
 def assemble(shared: Path, name: str, folder: Path) -> None:

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from mncover.cli import main
-from mncover.cli.commands import app
+from mncover.cli import app, main
 from mncover.cli.config import Config
 from tests import messages, modules
 

@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mncover import Coverage
-from mncover.augment.packing import PACKED, find_packing, groups_of, packs
+from mncover.augment.judge import embedded
+from mncover.augment.packing import PACKED, Packing, find_packing, groups_of, packs
 from mncover.engine.engine import Engine
-from mncover.engine.subject import Subject
+from mncover.engine.subject import MIN_TOKENS, Subject
 from mncover.engine.taps import find_taps
 from mncover.errors import ActivationError
 from tests import tiny
@@ -37,16 +38,19 @@ def mixed() -> list[Any]:
     return [*texts, *tiny.texts(20, seed=3, longest=9, pairs=True), *texts[:5]]
 
 
-def seen(engine: Engine, texts: list[Any], packed: bool) -> list[tuple[bytes, bytes]]:
+def packing_of(engine: Engine) -> Packing:
+    packing = find_packing(engine.taps, MAX_LENGTH)
+    assert packing is not None
+    return packing
+
+
+def seen(engine: Engine, packing: Packing | None, texts: list[Any]) -> list[tuple[bytes, bytes]]:
     """Return codes and mean of every text, to the last bit."""
-    packing, found = engine.packing, []
-    vars(engine)["packing"] = packing if packed else None
-    for window in engine.embed(texts):
-        metrics: Any = ("cover",) if engine.masks is None else ("cover", "mncover")
-        for row in range(len(window.texts)):
-            codes = b"".join(window.codes(row, metric).tobytes() for metric in metrics)
-            found.append((codes, window.mean(row).tobytes()))
-    vars(engine)["packing"] = packing
+    found = []
+    for window, means in embedded(engine, packing, texts):
+        for row, mean in enumerate(means):
+            codes = b"".join(engine.codes(window, row, name).tobytes() for name in engine.criteria)
+            found.append((codes, mean.tobytes()))
     return found
 
 
@@ -56,19 +60,19 @@ def test_a_text_in_a_pack_has_bit_for_bit_the_states_that_it_has_alone(
     architecture: str, batch_size: int
 ) -> None:
     engine = engine_for(*tiny.make(architecture), batch_size=batch_size)
-    assert engine.packing is not None
-    assert engine.packing.reach == MAX_LENGTH
-    together = seen(engine, mixed(), packed=True)
-    assert together == seen(engine, mixed(), packed=False)
+    packing = packing_of(engine)
+    assert packing.reach == MAX_LENGTH
+    together = seen(engine, packing, mixed())
+    assert together == seen(engine, None, mixed())
     assert len(set(together)) > 50
 
 
 @pytest.mark.parametrize("architecture", APART)
 def test_models_whose_texts_cannot_be_packed_are_found_out(architecture: str) -> None:
     engine = engine_for(*tiny.make(architecture))
-    assert engine.packing is None
+    assert find_packing(engine.taps, MAX_LENGTH) is None
     texts = tiny.texts(10, seed=2)
-    assert [window.texts for window in engine.embed(texts)] == [texts]
+    assert [window.texts for window, _ in embedded(engine, None, texts)] == [texts]
 
 
 def test_a_model_with_a_window_is_packed_as_far_as_the_window_reaches() -> None:
@@ -80,19 +84,20 @@ def test_a_model_with_a_window_is_packed_as_far_as_the_window_reaches() -> None:
     torch.manual_seed(0)
     model = tiny._wild(hf.ModernBertForSequenceClassification(config), 0)
     engine = engine_for(model, tiny.tokenizer())
-    assert engine.packing is not None
-    assert engine.packing.reach == MAX_LENGTH // 2
+    packing = packing_of(engine)
+    assert packing.reach == MAX_LENGTH // 2
     lengths = [one.length for one in engine.subject.encode(mixed(), MAX_LENGTH)]
-    assert min(lengths) < engine.packing.reach < max(lengths)
-    assert seen(engine, mixed(), packed=True) == seen(engine, mixed(), packed=False)
+    assert min(lengths) < packing.reach < max(lengths)
+    assert seen(engine, packing, mixed()) == seen(engine, None, mixed())
 
 
 def test_what_masks_leave_out_of_a_pack_is_what_they_leave_out_of_a_batch() -> None:
     model, tokenizer = tiny.make("bert")
     engine = engine_for(model, tokenizer, masks=random_masks(tokenizer, 2))
-    together = seen(engine, mixed(), packed=True)
-    assert together == seen(engine, mixed(), packed=False)
-    plain = seen(engine_for(model, tokenizer), mixed(), packed=True)
+    together = seen(engine, packing_of(engine), mixed())
+    assert together == seen(engine, None, mixed())
+    bare = engine_for(model, tokenizer)
+    plain = seen(bare, packing_of(bare), mixed())
     assert all(one[0].startswith(other[0]) for one, other in zip(together, plain, strict=True))
 
 
@@ -111,17 +116,17 @@ def test_a_pack_is_one_call_of_the_model() -> None:
     engine = engine_for(*tiny.make("bert"))
     calls: list[torch.Size] = []
     texts = tiny.texts(12, seed=5, longest=3)
-    assert engine.packing is not None  # looked for before calls are counted
+    packing = packing_of(engine)  # before calls are counted
     handle = engine.subject.model.register_forward_hook(
         lambda module, args, kwargs, output: calls.append(kwargs["input_ids"].shape),
         with_kwargs=True,
     )
-    lanes = engine.subject.workers
-    assert len(seen(engine, texts, packed=True)) == 12
-    assert 1 <= len(calls) <= lanes
+    workers = engine.subject.workers
+    assert len(seen(engine, packing, texts)) == 12
+    assert 1 <= len(calls) <= workers
     assert {shape[0] for shape in calls} == {1}
     calls.clear()
-    seen(engine, texts, packed=False)
+    seen(engine, None, texts)
     assert len(calls) == len({one.length for one in engine.subject.encode(texts, MAX_LENGTH)})
     handle.remove()
 
@@ -129,12 +134,12 @@ def test_a_pack_is_one_call_of_the_model() -> None:
 def test_the_text_with_a_nan_is_named_also_in_a_pack() -> None:
     model, tokenizer = tiny.make("bert")
     engine = engine_for(model, tokenizer)
-    assert engine.packing is not None
+    packing = packing_of(engine)
     with torch.no_grad():
         model.base_model.embeddings.word_embeddings.weight[tiny.VOCABULARY["awful"]] = torch.nan
     texts = ["the film", "a plot was slow", "an awful film", "good food and service !"]
     with pytest.raises(ActivationError, match='"an awful film"'):
-        list(engine.embed(texts))
+        list(embedded(engine, packing, texts))
     assert model.config._attn_implementation != PACKED
 
 
@@ -143,15 +148,15 @@ def test_attention_and_hooks_are_put_back_however_a_pack_ends(
     error: type[BaseException], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = engine_for(*tiny.make("bert"))
-    assert engine.packing is not None
+    packing = packing_of(engine)
     before = engine.subject.model.config._attn_implementation
 
     def fail(*args: Any) -> None:
         raise error("in the middle")
 
-    monkeypatch.setattr(engine.backend.kernels, "encode", fail)
+    monkeypatch.setattr(engine.kernels, "encode", fail)
     with pytest.raises(error):
-        list(engine.embed(mixed()))
+        list(embedded(engine, packing, mixed()))
     assert engine.subject.model.config._attn_implementation == before
     assert not any(module._forward_hooks for module in engine.subject.model.modules())
 
@@ -172,7 +177,8 @@ def test_packs_hold_every_text_with_tokens_once_the_longest_first(
     for rows in found:
         assert 0 < len(rows) <= most_texts
         # cut at the middle of a text: half of one too many at either end
-        assert sum(lengths[row] for row in rows) <= most_tokens + max(lengths)
+        most = max(most_tokens, 4 * MIN_TOKENS)  # few tokens are not cut
+        assert sum(lengths[row] for row in rows) <= most + max(lengths)
         groups = groups_of(rows, lengths)
         assert [row for group in groups for row in group] == rows
         assert len(groups) == len({lengths[row] for row in rows})
@@ -187,13 +193,12 @@ def test_packs_are_as_many_as_run_at_a_time_but_not_for_a_handful_of_tokens() ->
     assert sizes([20] * 10, 1) == [200]
     assert sizes([10] * 5, 2) == [50]
     assert sizes([22] * 64, 2) == [352] * 4
-    assert sorted(sizes([25] * 64, 2)) == [250, 250, 275, 275, 275, 275]  # not five: two lanes
+    assert sorted(sizes([25] * 64, 2)) == [250, 250, 275, 275, 275, 275]  # not five: two workers
 
 
 def test_texts_of_no_tokens_have_a_mean_of_zeros() -> None:
     engine = engine_for(*tiny.make("llama"))
-    assert engine.packing is not None
-    (window,) = engine.embed(["", "good film", ""])
+    ((window, means),) = embedded(engine, packing_of(engine), ["", "good film", ""])
     assert window.length(0) == 0
-    assert not window.mean(0).any()
-    assert np.linalg.norm(window.mean(1)) == pytest.approx(1.0)
+    assert not means[0].any()
+    assert np.linalg.norm(means[1]) == pytest.approx(1.0)

@@ -1,22 +1,18 @@
-"""Making suites: templates, word lists, perturbations, recipes."""
+"""Making suites: templates, word lists, recipes."""
 
 from __future__ import annotations
 
-import random
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from mncover.augment.recipes import fill_template, make_suite
-from mncover.augment.transforms.rewriting import PERTURBATIONS, perturbation, variants_of
+from mncover.augment.transforms import REGISTRY, Transform
 from mncover.augment.transforms.words import lexicon, lexicon_names
-from mncover.cli import main
 from mncover.errors import SettingsError, TextError
-from mncover.suites.formats import load_suite
-from tests.cli.test_commands import error_of
+from mncover.suites.formats import load_suite, save_suite
 
 
 def test_a_template_gives_every_combination_once() -> None:
@@ -28,6 +24,18 @@ def test_a_template_gives_every_combination_once() -> None:
         "Bo is a baker.",
     ]
     assert fill_template("no field", words) == ["no field"]
+
+
+@pytest.mark.parametrize(
+    "expected",
+    [
+        *("an hour", "an honest man", "an heir", "an apple pie", "an Oscar", "an unusual film"),
+        *("a unit", "a user", "a European", "a one-off", "a house", "an uninvited guest", ""),
+    ],
+)
+def test_an_article_is_chosen_by_sound(expected: str) -> None:
+    word = expected.partition(" ")[2]
+    assert fill_template("{a:what}", {"what": [word]}) == [expected]
 
 
 def test_a_field_twice_is_one_word_and_numbered_fields_differ() -> None:
@@ -74,105 +82,6 @@ def test_lexicons_hold_different_words_without_spaces_around(name: str) -> None:
     assert all(word == word.strip() and word for word in words)
 
 
-SENTENCE = "Anna isn't happy: it is 1500 miles from Paris to Boston, and Peter was late!"
-
-
-@pytest.mark.parametrize("name", PERTURBATIONS)
-@given(seed=st.integers(0, 10**6))
-def test_equal_seeds_change_a_text_alike_and_nothing_else_does(name: str, seed: int) -> None:
-    perturb = perturbation(name)
-    changed = perturb(SENTENCE, random.Random(seed))
-    assert changed == perturb(SENTENCE, random.Random(seed))
-    assert changed is not None
-    assert changed != SENTENCE
-
-
-@pytest.mark.parametrize("name", PERTURBATIONS)
-@given(text=st.text(max_size=60), seed=st.integers(0, 100))
-def test_any_text_is_changed_or_left_without_an_error(name: str, text: str, seed: int) -> None:
-    changed = perturbation(name)(text, random.Random(seed))
-    assert changed is None or isinstance(changed, str)
-    assert changed != text
-
-
-@given(seed=st.integers(0, 10**6))
-def test_each_perturbation_changes_what_it_says_and_leaves_the_rest(seed: int) -> None:
-    def changed(name: str) -> str:
-        return perturbation(name)(SENTENCE, random.Random(seed)) or ""
-
-    typo = changed("typos")
-    places = [i for i, (a, b) in enumerate(zip(SENTENCE, typo, strict=True)) if a != b]
-    assert len(places) == 2
-    assert places[1] == places[0] + 1
-    named, old = changed("names"), {"Anna", "Peter"}
-    new = set(re.findall(r"\w+", named)) - set(re.findall(r"\w+", SENTENCE))
-    assert len(new) == 1
-    assert len(old & set(re.findall(r"\w+", named))) == 1
-    (word,) = new
-    gone = (old - set(re.findall(r"\w+", named))).pop()
-    women = lexicon("female_name")
-    assert (word in women) == (gone in women)
-    place = changed("locations")
-    assert (set(place.split()) - set(SENTENCE.split())) != set()
-    assert re.sub(r"[A-Z]\w+", "", place) == re.sub(r"[A-Z]\w+", "", SENTENCE)
-    number = re.search(r"\d+", changed("numbers"))
-    assert number is not None
-    assert 1200 <= int(number[0]) <= 1800
-    assert int(number[0]) != 1500
-    assert re.sub(r"\d+", "", changed("numbers")) == re.sub(r"\d+", "", SENTENCE)
-    assert changed("punctuation") == SENTENCE[:-1]
-    added = changed("urls_and_handles")
-    assert SENTENCE in added
-    assert re.fullmatch(r"(@\w{6}|https://t\.co/\w{6})", added.replace(SENTENCE, "").strip())
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "expected"),
-    [
-        ("contractions", "I'm sure it isn't.", {"I am sure it is not."}),
-        ("contractions", "They are late", {"They're late"}),
-        ("contractions", "I don\u2019t know", {"I do not know"}),
-        ("negation", "It was not bad.", {"It was bad."}),
-        ("negation", "It isn't bad.", {"It is bad."}),
-        ("negation", "You can't go", {"You can go"}),
-        ("negation", "It won't rain", {"It will rain"}),
-        ("punctuation", "Fine", {"Fine."}),
-        ("numbers", "call 3.14 or a2 or 1/2", {None}),
-        ("names", "nobody here", {None}),
-        ("locations", "nowhere", {None}),
-        ("typos", "1 2 3 !?", {None}),
-        ("negation", "Good film", {None}),
-        ("punctuation", "!!!", {None}),
-    ],
-)
-def test_perturbations_by_hand(name: str, text: str, expected: set[str | None]) -> None:
-    assert {perturbation(name)(text, random.Random(seed)) for seed in range(5)} == expected
-
-
-def test_a_pair_changes_alike_on_both_sides() -> None:
-    pair = ("Is Anna in Paris?", "Where is Anna?")
-    (found,) = variants_of(pair, [perturbation("names")], 1, random.Random(0))
-    assert isinstance(found, tuple)
-    names = [set(lexicon("female_name")) & set(re.findall(r"\w+", part)) for part in found]
-    assert names[0] == names[1]
-    assert names[0] != {"Anna"}
-    (found,) = variants_of(pair, [perturbation("punctuation")], 1, random.Random(0))
-    assert found == ("Is Anna in Paris", "Where is Anna")
-
-
-def test_variants_differ_and_perturbations_compose() -> None:
-    made = variants_of(SENTENCE, [perturbation("names")], 5, random.Random(1))
-    assert len(set(made)) == 5
-    both = variants_of(
-        SENTENCE, [perturbation("names"), perturbation("numbers")], 1, random.Random(1)
-    )
-    assert isinstance(both[0], str)
-    assert "1500" not in both[0]
-    assert not {"Anna", "Peter"} <= set(re.findall(r"\w+", both[0]))
-    assert variants_of("nobody", [perturbation("names")], 3, random.Random(1)) == ()
-    assert len(variants_of("Good!", [perturbation("punctuation")], 3, random.Random(1))) == 1
-
-
 RECIPE = """
 labels = ["negative", "positive"]
 
@@ -201,14 +110,11 @@ perturb = ["negation"]
 """
 
 
-def test_a_recipe_makes_a_suite(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_recipe_makes_a_suite(tmp_path: Path) -> None:
     recipe = tmp_path / "recipe.toml"
     recipe.write_text(RECIPE)
     (tmp_path / "more.txt").write_text("It is good.\nNothing to turn\n")
-    output = tmp_path / "suite.jsonl"
-    assert main(["suite", "make", str(recipe), "-o", str(output)]) == 0
-    assert "3 tests" in capsys.readouterr().out
-    suite = load_suite(output)
+    suite = make_suite(recipe)
     assert suite.labels == ("negative", "positive")
     assert [test.kind for test in suite.tests] == ["MFT", "INV", "DIR"]
     praise, typos, turned = suite.tests
@@ -219,6 +125,8 @@ def test_a_recipe_makes_a_suite(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert [case.texts for case in turned.cases] == [("It is good.", "It is not good.")]
     assert make_suite(recipe) == suite
     assert make_suite(recipe, seed=1) != suite
+    save_suite(suite, tmp_path / "suite.jsonl")
+    assert load_suite(tmp_path / "suite.jsonl") == suite
 
 
 @pytest.mark.parametrize(
@@ -230,7 +138,7 @@ def test_a_recipe_makes_a_suite(tmp_path: Path, capsys: pytest.CaptureFixture[st
         ("[[tests]]\nname = 'a'", "'a': give its texts"),
         ("[[tests]]\nname = 'a'\ntexts = ['x']\nfile = 'y'", "give its texts"),
         ("[[tests]]\nname = 'a'\ntexts = ['x']\nwhat = 1", "unknown 'what'"),
-        ("[[tests]]\nname = 'a'\ntexts = ['x']\nperturb = ['magic']", "no perturbation 'magic'"),
+        ("[[tests]]\nname = 'a'\ntexts = ['x']\nperturb = ['magic']", "no transformation 'magic'"),
         ("[[tests]]\nname = 'a'\ntexts = ['x']\nperturb = ['names']", "it has no cases"),
         ("[[tests]]\nname = 'a'\ntexts = ['x']\ntype = 'B'", "'type' must be"),
         ("[[tests]]\nname = 'a'\ntexts = ['x']\nn = 0", "'n' must be"),
@@ -255,10 +163,29 @@ def test_a_recipe_that_is_wrong_is_refused_in_one_line(
     assert "\n" not in str(error.value)
 
 
-def test_a_file_that_is_no_toml_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("name", [name for name in REGISTRY if name != "WordSwapMaskedLM"])
+def test_every_transformation_can_be_named_in_a_recipe(
+    name: str, tmp_path: Path, real: Callable[[str], Transform]
 ) -> None:
+    real(name)  # skips where its dictionary or vectors are missing
+    path = tmp_path / "recipe.toml"
+    text = "Anna wasn't in Paris: it is a terrible film of 1500 minutes."
+    path.write_text(f"[[tests]]\nname = 'a'\ntexts = [\"{text}\"]\nperturb = ['{name}']")
+    (test,) = make_suite(path).tests
+    assert test.cases[0].texts[0] == text
+    assert test.cases[0].texts[1] != text
+
+
+def test_a_recipe_cannot_name_a_language_model(tmp_path: Path) -> None:
+    path = tmp_path / "recipe.toml"
+    path.write_text("[[tests]]\nname = 'a'\ntexts = ['x']\nperturb = ['WordSwapMaskedLM']")
+    with pytest.raises(TextError, match="which a recipe cannot name"):
+        make_suite(path)
+
+
+def test_a_file_that_is_no_toml_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "recipe.toml"
     path.write_text("not toml")
-    assert "cannot be read" in error_of(capsys, "suite", "make", str(path), "-o", "x.jsonl")
-    assert "cannot be read" in error_of(capsys, "suite", "make", "gone.toml", "-o", "x.jsonl")
+    for bad in (path, tmp_path / "gone.toml"):
+        with pytest.raises(SettingsError, match="cannot be read"):
+            make_suite(bad)

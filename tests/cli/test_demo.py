@@ -29,7 +29,7 @@ def test_the_demo_ends_with_a_report_and_what_to_try_next(
     assert "Try next" in shown
     assert "mncover report mncover-demo/run.mncover" in shown
     result = Coverage.load("mncover-demo/run.mncover").result()
-    assert 0.3 < result.cover < 0.7
+    assert 0.3 < result.share("cover") < 0.7
     assert result.texts > 300
     by_name = {context.name: context for context in result.contexts}
     names, vocabulary = by_name["names"].redundant, by_name["vocabulary"].redundant

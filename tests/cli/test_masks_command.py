@@ -44,17 +44,16 @@ def test_masks_are_learnt_shown_and_used_from_run_to_report(
     shown = capsys.readouterr().out
     result = Coverage.load("run.mncover").result()
     assert result.mncover is not None
-    assert 0 < result.mncover < result.cover
+    assert 0 < result.mncover < result.share("cover")
     assert f"mnCover {result.mncover * 100:.2f} %" in shown
     assert main(["json", "--texts"]) == 0
     content = json.loads(capsys.readouterr().out)
-    assert content["totals"]["masked"]["mncover"] == result.mncover
+    assert content["totals"]["criteria"]["mncover"]["share"] == result.mncover
     assert content["masks"]["words_kept"] == summary.words_kept
-    gains = [row["mncover_gain"] for row in content["rows"]]
+    gains = [row["gains"]["mncover"] for row in content["rows"]]
     assert sum(gains) == pytest.approx(result.mncover)
-    assert [c["masked"]["adds"] for c in content["contexts"]] == [
-        c.masked.adds for c in result.contexts if c.masked
-    ]
+    adds = [context["criteria"]["mncover"]["adds"] for context in content["contexts"]]
+    assert adds == [context.by["mncover"].adds for context in result.contexts]
 
 
 def test_the_report_lists_masks_layers_and_contexts_by_mncover(
@@ -79,7 +78,7 @@ def test_fail_under_can_judge_mncover(
     learn(material)
     main(material.run("--masks", "masks.safetensors", "-q"))
     result = Coverage.load("run.mncover").result()
-    between = f"{(result.cover + (result.mncover or 0)) * 50}"
+    between = f"{(result.share('cover') + result.share('mncover')) * 50}"
     assert main(["report", "--fail-under", between]) == 0
     assert main(["report", "--fail-under", between, "--metric", "mncover"]) == 2
     assert "mnCover" in capsys.readouterr().err
@@ -89,7 +88,7 @@ def test_mncover_without_masks_is_refused_before_any_work(
     material: Material, capsys: pytest.CaptureFixture[str]
 ) -> None:
     message = error_of(capsys, *material.run("--metric", "mncover"))
-    assert "mnCover needs masks" in message
+    assert "'mncover' is not measured, and there are no masks" in message
     assert not Path("run.mncover").exists()
     message = error_of(capsys, *material.run("--masks", "none.safetensors"))
     assert "no such file of masks" in message
@@ -100,7 +99,7 @@ def test_a_report_by_mncover_of_a_file_without_masks_is_refused_before_anything_
 ) -> None:
     main(material.run("-q"))
     for command in ("report", "json"):
-        assert "mnCover needs masks" in error_of(capsys, command, "--metric", "mncover")
+        assert "'mncover' was not measured" in error_of(capsys, command, "--metric", "mncover")
         assert main([command, "--metric", "mncover"]) == 1
         assert capsys.readouterr().out == ""
 
@@ -133,7 +132,7 @@ def test_files_with_other_masks_or_none_are_not_combined(
     )
     assert main(["combine", "a.mncover", "a.mncover", "-o", "aa.mncover"]) == 0
     assert "mnCover" in capsys.readouterr().out
-    assert datafile.read(Path("aa.mncover")).metrics == ("cover", "mncover")
+    assert datafile.read(Path("aa.mncover")).identity.names == ("cover", "mncover")
 
 
 def test_masks_are_made_from_words_and_from_scores(
@@ -180,7 +179,7 @@ def test_fidelity_on_a_test_file_is_printed(
     assert main([*command, "--test", str(material.suite), "--unseen", "drop"]) == 0
     shown = capsys.readouterr().out
     assert "Fidelity on" in shown
-    assert "does not count" in shown
+    assert "did not see do not count" in shown
 
 
 def test_table_five_is_reproduced_as_text_csv_and_json(
@@ -209,7 +208,7 @@ def test_table_five_is_reproduced_as_text_csv_and_json(
         (("MODEL", "--train", "TRAIN", "--plot", "x.png"), "--plot draws the curve of a --sweep"),
         (("MODEL", "--train", "TRAIN", "--set", "epoch=1"), "no setting 'epoch'"),
         (("MODEL", "--train", "TRAIN", "--sweep", "epochs"), "a sweep is NAME=V1,V2"),
-        (("MODEL", "--train", "TRAIN", "--unseen", "maybe"), "`unseen` must be"),
+        (("MODEL", "--train", "TRAIN", "--unseen", "maybe"), "`unseen` is keep, drop, words"),
         (
             ("MODEL", "--words", "TRAIN", "--unseen", "keep"),
             "--unseen is for masks",
@@ -240,7 +239,7 @@ def test_interrupted_learning_says_how_to_resume(
             raise KeyboardInterrupt
         step(self, rows, number, pace)
 
-    monkeypatch.setattr("mncover.data.resume.SECONDS", 0.0)
+    monkeypatch.setattr("mncover.data.files.SECONDS", 0.0)
     monkeypatch.setattr(Learner, "step", interrupted)
     command = ["masks", str(material.model), "--train", str(material.train), *LEARN[:-1]]
     assert main(command) == 130

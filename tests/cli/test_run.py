@@ -24,21 +24,22 @@ from tests.engine.test_laws import POOL, TRAIN, engine_of, fresh
 from tests.folders import Material, write_material
 
 ROOT = Path(__file__).resolve().parents[2]
+PATHS = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
 
 # Small windows, a checkpoint after each, and a signal to itself in the middle of the third.
 INTERRUPTED_RUN = """
 import os, signal, sys
-import mncover.engine.running, mncover.engine.windows
 from mncover.cli import main
-mncover.engine.windows.WINDOW_TEXTS = 4
-mncover.engine.running.CHECKPOINT_SECONDS, mncover.engine.running.CHECKPOINT_SHARE = 0, float("inf")
-measure, calls = mncover.engine.windows.measure, []
+from mncover.data import files as resume
+from mncover.engine import windows
+windows.WINDOW_TEXTS, resume.SECONDS, resume.SHARE = 4, 0, 0
+measured, calls = windows.Windows._measured, []
 def counted(*args):
     calls.append(1)
     if len(calls) == 4:
         os.kill(os.getpid(), getattr(signal, sys.argv[1]))
-    return measure(*args)
-mncover.engine.windows.measure = counted
+    return measured(*args)
+windows.Windows._measured = counted
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 sys.exit(main(sys.argv[2:]))
 """
@@ -71,7 +72,7 @@ def run_script(script: str, *arguments: str) -> subprocess.CompletedProcess[str]
     return subprocess.run(
         [sys.executable, "-c", script, *arguments],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": PATHS},
         capture_output=True,
         text=True,
         check=False,
@@ -97,16 +98,17 @@ def test_an_interrupted_run_keeps_the_old_file_and_goes_on_where_it_was(
     assert output.read_bytes() == b"something old"
     assert len(datafile.read(partial).table) == 12
     if kind == "SIGINT":
-        assert "run the same command to go on" in " ".join(done.stderr.split())
+        assert "run the same command to resume" in " ".join(done.stderr.split())
     capsys.readouterr()
     assert main(arguments) == 0
-    assert "12 texts are done" in " ".join(capsys.readouterr().err.split())
+    assert "12 texts done" in " ".join(capsys.readouterr().err.split())
     assert not partial.exists()
     expected, found = datafile.read(whole), datafile.read(output)
     np.testing.assert_array_equal(expected.total(), found.total())
     assert expected.contexts == found.contexts
-    for column in ("new_hidden", "new_attention", "index", "context", "prediction", "number"):
-        np.testing.assert_array_equal(expected.table[column], found.table[column])
+    for column, values in expected.table.columns.items():
+        np.testing.assert_array_equal(values, found.table[column])
+    np.testing.assert_array_equal(expected.table.new["cover"], found.table.new["cover"])
     assert len(found.runs) == 1
 
 
@@ -121,8 +123,8 @@ def test_texts_that_come_again_add_nothing_and_are_not_run_again(
         "\n".join(json.dumps({"text": text, "context": context}) for context, text in rows)
     )
     monkeypatch.setattr("mncover.engine.windows.WINDOW_TEXTS", 2)
-    monkeypatch.setattr("mncover.engine.running.CHECKPOINT_SECONDS", 0)
-    monkeypatch.setattr("mncover.engine.running.CHECKPOINT_SHARE", float("inf"))
+    monkeypatch.setattr("mncover.data.files.SECONDS", 0)
+    monkeypatch.setattr("mncover.data.files.SHARE", 0)
     output = material.folder / "out.mncover"
     assert main(material.run("-q", "-o", str(output))) == 0
     data = datafile.read(output)
@@ -131,8 +133,7 @@ def test_texts_that_come_again_add_nothing_and_are_not_run_again(
     cov.calibrate(material.train.read_text().splitlines(), cache=False)
     for row, (context, text) in enumerate(rows):
         gain = cov.gain([text])[0]
-        new = data.table.new["cover"][0][row] + data.table.new["cover"][1][row]
-        assert (new > 0) == (gain > 0)
+        assert (data.table.new["cover"][:, row].sum() > 0) == (gain > 0)
         cov.update([text], context=context)
         # A lone text and one in company may differ in the last bit of an activation.
         np.testing.assert_allclose(
@@ -150,7 +151,7 @@ def test_unfinished_work_of_another_suite_is_not_taken_up(
     assert output.with_name("out.mncover.partial").exists()
     material.suite.write_text('{"text": "good film"}\n')
     assert main(material.run("-o", str(output))) == 0
-    assert "starting afresh" in " ".join(capsys.readouterr().err.split())
+    assert "starting over" in " ".join(capsys.readouterr().err.split())
     assert len(datafile.read(output).table) == 1
 
 
@@ -191,16 +192,14 @@ def test_a_killed_calibration_goes_on_where_it_was(
     done = run_script(INTERRUPTED_CALIBRATION, *arguments)
     assert done.returncode == -signal.SIGKILL
     (partial,) = cache_folder("ranges").glob("*.partial")
-    assert Ranges.load(partial)[0].texts == 9
+    assert Ranges.load(partial).texts == 9
     seen = spy_on_observe(monkeypatch)
     assert main(arguments) == 0
     assert sum(seen) == 20 - 9
     (kept,) = cache_folder("ranges").glob("*.safetensors")
     train = material.train.read_text().splitlines()
     cov = Coverage(str(material.model), max_length=12).calibrate(train, cache=False)
-    assert cov._engine is not None
-    assert cov._engine.ranges is not None
-    assert Ranges.load(kept)[0].fingerprint == cov._engine.ranges.fingerprint
+    assert Ranges.load(kept).fingerprint == cov.data.identity.ranges_fingerprint
 
 
 def test_calibration_is_found_again_and_a_damaged_one_is_made_anew(
@@ -226,7 +225,7 @@ def test_calibrations_of_other_texts_models_and_lengths_are_kept_apart() -> None
     Coverage(model, tokenizer, max_length=9).calibrate(TRAIN)
     Coverage(*tiny.make("bert", seed=1), max_length=10).calibrate(TRAIN)
     assert len(list(cache_folder("ranges").glob("*.safetensors"))) == 4
-    # The number of bins is of no matter to ranges.
+    # Ranges do not depend on the number of bins.
     Coverage(model, tokenizer, max_length=10, bins=20).calibrate(TRAIN)
     assert len(list(cache_folder("ranges").glob("*.safetensors"))) == 4
 
@@ -251,7 +250,7 @@ def test_runs_side_by_side_share_the_cache_without_harm(material: Material) -> N
                 script,
                 *material.run("-q", "-o", f"{material.folder}/{n}.mncover"),
             ],
-            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": PATHS},
         )
         for n in range(3)
     ]
@@ -263,7 +262,7 @@ def test_runs_side_by_side_share_the_cache_without_harm(material: Material) -> N
 
 
 def test_finished_contexts_do_not_stay_in_memory() -> None:
-    from mncover.data.store import Run
+    from mncover.data.identity import Run
     from mncover.engine.recorder import Recorder
     from mncover.suites.rows import Rows
 
@@ -273,8 +272,9 @@ def test_finished_contexts_do_not_stay_in_memory() -> None:
     rows = Rows.make(POOL[:12], contexts).numbered(engine.subject.labels)
     for _ in recorder.record_in_order(rows, lambda n: None):
         pass
-    assert not [v for v in vars(recorder).values() if isinstance(v, np.ndarray | list | dict)]
-    assert len(list(recorder.total)) == 1  # the union; the open context is a second
+    held = [value for value in vars(recorder).values() if isinstance(value, np.ndarray | list)]
+    assert not held
+    assert list(recorder.total) == ["cover"]  # the union; the open context is a second
     assert recorder._open is not None
     assert recorder._open[0] == "3"
     assert recorder.data.contexts == ["0", "1", "2", "3"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from mncover.cli import main
 from mncover.coverage import Coverage
 from mncover.data import datafile
 from mncover.engine.loading import load_subject
+from mncover.engine.windows import Windows
 from mncover.suites.expectations import Expectation
 from mncover.suites.formats import load_suite, save_suite
 from mncover.suites.model import Case, Suite, Test
@@ -109,19 +111,19 @@ def test_an_interrupted_run_judges_whole_cases_and_ends_the_same(
 ) -> None:
     main(material.run("-q", "-o", "whole.mncover"))
     monkeypatch.setattr("mncover.engine.windows.WINDOW_TEXTS", 4)
-    measure, calls = __import__("mncover.engine.windows").windows.measure, []
+    measured, calls = Windows._measured, []
 
-    def interrupted(*arguments: object) -> object:
+    def interrupted(*arguments: Any) -> Any:
         calls.append(1)
         if len(calls) == 6:
             raise KeyboardInterrupt
-        return measure(*arguments)
+        return measured(*arguments)
 
-    monkeypatch.setattr("mncover.engine.windows.measure", interrupted)
+    monkeypatch.setattr(Windows, "_measured", interrupted)
     assert main(material.run("-q")) == 130
     part = Coverage.load("run.mncover.partial").result()
     assert [c.judged for c in part.contexts] == [12, 2]  # 20 texts: 12 cases of 1, 2 of 3, 2 texts
-    monkeypatch.setattr("mncover.engine.windows.measure", measure)
+    monkeypatch.setattr(Windows, "_measured", measured)
     assert main(material.run("-q")) == 0
     whole, again = (Coverage.load(f"{name}.mncover").result() for name in ("whole", "run"))
     assert [c.failing for c in again.contexts] == [c.failing for c in whole.contexts]
@@ -160,7 +162,7 @@ def test_a_model_without_classes_is_measured_and_nothing_is_judged(
     assert main(made.run("-q")) == 0
     result = Coverage.load("run.mncover").result()
     assert result.outcomes == ()
-    assert result.cover > 0
+    assert result.share("cover") > 0
 
 
 def test_a_table_whose_cases_do_not_fit_its_suite_is_refused(

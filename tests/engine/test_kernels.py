@@ -214,32 +214,6 @@ def test_hit_sets_exactly_the_bits_of_the_codes(name: str, coding: str, cells: i
 
 @every_kernel
 @every_coding
-@pytest.mark.parametrize("cells", CELLS)
-@pytest.mark.parametrize("masked", [False, True])
-def test_novel_counts_the_bits_that_hit_would_set_for_one_text(
-    name: str, coding: str, cells: int, masked: bool
-) -> None:
-    case, kernels = Case(cells, cells + 1, coding=coding), kernels_of(name)
-    for site in LAYOUT.sites:
-        codes, before = case.codes(site), case.at(site)[2]
-        arrays = case.on(kernels, site)
-        counts = kernels.new_counts(case.texts)
-        keep = kernels.to_device(case.keep[site]) if masked else None
-        block = Block(*arrays[:3], keep)
-        assert kernels.novel(group_of(cells, coding), block, arrays[3], counts)
-        if masked:
-            codes = np.where(case.keep[site][:, None] != 0, codes, -1)
-        expected = [
-            int(np.bitwise_count(case.hit(before, codes[t : t + 1]) & ~before).sum())
-            for t in range(case.texts)
-        ]
-        assert kernels.to_numpy(counts).tolist() == expected
-        assert sum(expected) > 0
-        np.testing.assert_array_equal(kernels.bits_to_numpy(arrays[3], cells), before)
-
-
-@every_kernel
-@every_coding
 @pytest.mark.parametrize("cells", [10, 300])
 def test_encode_writes_the_codes(name: str, coding: str, cells: int) -> None:
     case, kernels = Case(cells, cells + 2, coding=coding), kernels_of(name)
@@ -421,7 +395,6 @@ def test_every_loop_notices_a_value_that_is_not_finite(
     assert not kernels.widen(values, *copies)
     block = Block(values, low, high)
     assert not kernels.hit(group, block, kernels.copy_of(bits))
-    assert not kernels.novel(group, block, bits, kernels.new_counts(3))
     codes = kernels.new_codes(3, site, LENGTH, 10)
     assert not kernels.encode(group, block, codes)
 

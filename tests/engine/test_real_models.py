@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 import torch
 
+from mncover.augment.judge import embedded
+from mncover.augment.packing import find_packing
 from mncover.coverage import Coverage
 from mncover.engine.loading import fingerprint_model, load_subject
 from mncover.masks.fidelity import fidelity_on
@@ -96,14 +98,15 @@ def test_packed_texts_of_a_real_model_have_the_bins_of_unpacked_ones(
     train, texts, _ = texts_for(model, shared)
     cov = Coverage(str(model)).calibrate(train, cache=False)
     engine = cov.engine
-    assert engine.packing is not None
-    assert engine.packing.reach == 128
+    packing = find_packing(engine.taps, 128)
+    assert packing is not None
+    assert packing.reach == 128
     texts = [*texts[:60], train[0]]
     rows = range(len(texts))
-    for packed in engine.embed(texts):
-        in_packs = [packed.codes(row).tobytes() for row in rows]
+    for packed, _ in embedded(engine, packing, texts):
+        in_packs = [engine.codes(packed, row, "cover").tobytes() for row in rows]
     for apart in engine.windows([[text] for text in texts], lambda n: None):
-        assert in_packs == [apart.codes(row).tobytes() for row in rows]
+        assert in_packs == [engine.codes(apart, row, "cover").tobytes() for row in rows]
 
 
 def test_masks_of_a_real_model_are_faithful_and_leave_it_alone(model: Path, shared: Path) -> None:

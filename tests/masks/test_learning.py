@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from mncover.data import resume
-from mncover.data.resume import Unfinished
+from mncover.data import files as resume
+from mncover.data.files import Unfinished
 from mncover.engine.batches import batches_by_length
 from mncover.engine.loading import fingerprint_model
 from mncover.engine.subject import Subject

@@ -1,39 +1,50 @@
-"""Experiment 1: Tables 1, 2 and 6, from files to files, and against plain arithmetic."""
+"""Tables 1, 2 and 6, from files to files, and against plain arithmetic."""
 
 from __future__ import annotations
 
 import csv
 import json
 import math
+from collections.abc import Callable
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 
-from mncover.cli import main
+from mncover.coverage import Coverage
 from mncover.data import datafile
 from mncover.data.store import CoverageData
-from mncover.engine.running import Job, run_suite
+from mncover.engine.recorder import SuiteRun
+from mncover.errors import MismatchError, ModelError, SettingsError
 from mncover.paper.filtering import (
-    PAPER_REDUCTIONS,
     QQP_TESTS,
     SENTIMENT_TESTS,
+    Filtering,
     Judged,
-    beyond_chance,
-    reached_tests,
-    significant,
+    PaperOutcome,
+    reproduce_filtering,
     table_row,
 )
-from mncover.paper.protocols import at_budget, random_at_budget
+from mncover.paper.filtering_report import (
+    PAPER_REDUCTIONS,
+    beyond_chance,
+    reached_tests,
+    same_choices,
+    significant,
+)
 from mncover.selection.cases import cases_of
-from mncover.suites.formats import load_suite, save_suite
+from mncover.selection.chance import BudgetOutcome
+from mncover.selection.scores import score_cases
+from mncover.suites.formats import load_suite
 from mncover.suites.model import Suite
-from tests.cli.test_commands import error_of
-from tests.cli.test_run_suites import material, suite_of  # noqa: F401
-from tests.folders import Material, assemble, write_material
-from tests.paper.test_protocols import F, N, P, of
+from mncover.suites.rows import Rows
+from tests import tiny
+from tests.folders import Material, assemble, suite_of, write_material
+
+N = -1
 
 
 def test_the_tables_have_the_papers_tests_and_the_released_suites_have_them_all(
@@ -45,31 +56,6 @@ def test_the_tables_have_the_papers_tests_and_the_released_suites_have_them_all(
         assert set(tests) <= {test.name for test in suite.tests}
 
 
-def test_a_corrected_estimate_by_hand() -> None:
-    # The earlier model failed cases 0 and 1, of which both are taken; now only case 0 fails.
-    now, then = of(F, P, P, P), of(F, F, P, P)
-    found = at_budget(now, np.array([4.0, 3.0, 2.0, 1.0]), 0.5, then)
-    assert found.failure_rate == 0.5
-    assert found.error == 0.25
-    # 0.5 earlier on all; the cases taken fail half as often as before: 0.5 + (0.5 - 1) = 0.
-    assert found.adjusted_error == pytest.approx(0 - 0.25)
-    same = at_budget(then, np.array([4.0, 3.0, 2.0, 1.0]), 0.5, then)
-    assert same.adjusted_error == 0
-    assert math.isnan(at_budget(now, np.zeros(4), 0.5).adjusted_error)
-
-
-def test_chance_at_a_budget_is_the_mean_over_all_draws() -> None:
-    import itertools
-
-    verdicts = of(F, P, P, F, P, N)
-    found = random_at_budget(verdicts, 0.4)
-    rates = [np.mean(verdicts[list(taken)] == F) for taken in itertools.combinations(range(5), 2)]
-    assert found.budget == 2
-    assert found.failure_rate == pytest.approx(np.mean(rates))
-    assert found.error == pytest.approx(np.sqrt(np.mean((np.array(rates) - 0.4) ** 2)))
-    assert found.found == pytest.approx(np.mean(rates) * 2 / 2)
-
-
 def papers_tests(suite: Suite) -> Suite:
     """Return the tests of a suite under names of the paper's first tests."""
     named = zip(suite.tests, ("change names", "typos", "reducers"), strict=True)
@@ -77,20 +63,35 @@ def papers_tests(suite: Suite) -> Suite:
 
 
 @pytest.fixture
-def command(material: Material) -> list[str]:  # noqa: F811
-    save_suite(papers_tests(suite_of()), material.suite)
-    files = {"model": material.model, "suite": material.suite, "train": material.train}
-    options = [x for name, path in files.items() for x in (f"--{name}", str(path))]
-    return ["reproduce", "table1", *options, "--max-length", "12", "--texts", "10", "-o", "out"]
+def material(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Material:
+    monkeypatch.chdir(tmp_path)
+    return write_material(tmp_path)
 
 
-def test_table1_is_what_its_data_files_say(
-    command: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(command) == 0
-    shown = capsys.readouterr()
-    assert "the paper's protocol" in shown.out
-    assert "no test 'protected: race', so it is left out" in shown.err.replace("\n", " ")
+Reproduce = Callable[..., Filtering]
+
+
+@pytest.fixture
+def reproduce(material: Material) -> Reproduce:
+    """Return a function that makes Table 1 of a tiny model in the folder `out`."""
+
+    def run(model: Path = material.model, output: str = "out", **options: object) -> Filtering:
+        cov = Coverage(str(model), max_length=12)
+        train = material.train.read_text().splitlines()
+        given = (Path("suite.jsonl"), papers_tests(suite_of()), train, Path(output))
+        return reproduce_filtering("table1", cov, *given, texts=10, **options)  # type: ignore[arg-type]
+
+    return run
+
+
+def test_table1_is_what_its_data_files_say(reproduce: Reproduce) -> None:
+    said: list[str] = []
+    shown = StringIO()
+    found = reproduce(say=said.append, console=Console(file=shown, width=110))
+    assert "the paper's protocol, Cover" in shown.getvalue()
+    assert "suite.jsonl: no test 'protected: race', so it is left out." in said
+    assert said[-1] == "3 of 3: reducers (10 cases)"
+    assert (found.model, found.first_texts, found.classes) == ("model", 10, 3)
     content = json.loads(Path("out/table1.json").read_text())
     assert [row["test"] for row in content["rows"]] == ["change names", "typos", "reducers"]
     assert len(content["missing"]) == 20
@@ -99,7 +100,7 @@ def test_table1_is_what_its_data_files_say(
         data = datafile.read(Path(f"out/data/{number:02d}.mncover"))
         cases, own = cases_of(data), row["own"]
         test = suite[row["test"]]
-        gains = cases.scores("gain")
+        gains = score_cases(cases, "gain")
         starts = np.cumsum([0, *(len(case.texts) for case in test.cases)])[:-1]
         candidates = int((starts < 10).sum())
         assert row["candidates"] == candidates
@@ -121,8 +122,8 @@ def test_table1_is_what_its_data_files_say(
         assert "mncover" not in own["paper"]
 
 
-def test_csv_and_json_hold_the_same_numbers_and_the_average_last(command: list[str]) -> None:
-    main([*command, "-q"])
+def test_csv_and_json_hold_the_same_numbers_and_the_average_last(reproduce: Reproduce) -> None:
+    reproduce()
     content = json.loads(Path("out/table1.json").read_text())
     with Path("out/table1.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
@@ -138,9 +139,10 @@ def test_csv_and_json_hold_the_same_numbers_and_the_average_last(command: list[s
     assert "average" in Path("out/table1.txt").read_text()
 
 
-def test_a_model_that_judges_itself_judges_the_same(command: list[str]) -> None:
-    model = command[command.index("--model") + 1]
-    assert main([*command, "--judge", model, "-q"]) == 0
+def test_a_model_that_judges_itself_judges_the_same(
+    material: Material, reproduce: Reproduce
+) -> None:
+    reproduce(judge=str(material.model))
     for row in json.loads(Path("out/table1.json").read_text())["rows"]:
         own, other = row["own"], row["other"]
         assert own["paper"] == other["paper"]
@@ -152,67 +154,60 @@ def test_a_model_that_judges_itself_judges_the_same(command: list[str]) -> None:
 
 
 def test_the_folder_of_another_models_table_judges_like_that_model(
-    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    reproduce: Reproduce, tmp_path: Path
 ) -> None:
     (tmp_path / "other").mkdir()
-    other = write_material(tmp_path / "other", "distilbert")
-    theirs = [*command[:-2], "-o", "theirs", "-q"]
-    theirs[theirs.index("--model") + 1] = str(other.model)
-    assert main(theirs) == 0
+    other = write_material(tmp_path / "other", "distilbert").model
+    reproduce(other, "theirs")
     tables = []
-    for judge in (str(other.model), "theirs"):
-        assert main([*command, "--judge", judge, "-q"]) == 0
+    for judge in (str(other), "theirs"):
+        assert reproduce(judge=judge).judge == "model"
         tables.append(json.loads(Path("out/table1.json").read_text())["rows"])
     assert tables[0] == tables[1]
     assert [row["own"]["failing"] for row in tables[0]] != [
         row["other"]["failing"] for row in tables[0]
     ]
     Path("theirs/data/02.mncover").write_bytes(Path("theirs/data/01.mncover").read_bytes())
-    assert "something else than all of 'typos'" in error_of(
-        capsys, *command, "--judge", "theirs", "-q"
-    )
+    with pytest.raises(MismatchError, match="not a complete run of the test 'typos'"):
+        reproduce(judge="theirs")
 
 
 def test_what_is_measured_is_not_measured_again(
-    command: list[str], monkeypatch: pytest.MonkeyPatch
+    reproduce: Reproduce, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mncover.paper import filtering_run
-
-    main([*command, "-q"])
+    reproduce()
     first = Path("out/table1.json").read_bytes()
-    calls: list[Any] = []
+    measured: list[str] = []
+    run = SuiteRun.run
 
-    def counted(job: Job) -> CoverageData:
-        calls.append(job)
-        return run_suite(job)
+    def counted(self: SuiteRun) -> CoverageData:
+        measured.append(self.output.name)
+        return run(self)
 
-    monkeypatch.setattr(filtering_run, "run_suite", counted)
-    main([*command, "-q"])
-    assert not calls
+    monkeypatch.setattr(SuiteRun, "run", counted)
+    reproduce()
+    assert not measured
     assert Path("out/table1.json").read_bytes() == first
     Path("out/data/02.mncover").write_bytes(b"damaged")
-    main([*command, "-q"])
-    assert [job.output.name for job in calls] == ["02.mncover"]
+    reproduce()
+    assert measured == ["02.mncover"]
     assert Path("out/table1.json").read_bytes() == first
-    main([*command, "--classes", "numbers", "-q"])
-    assert len(calls) == 4  # judged in another way: another measurement
+    reproduce(classes="numbers")
+    assert len(measured) == 4  # judged in another way: another measurement
 
 
-def test_a_suite_without_the_papers_tests_is_refused(
-    material: Material,  # noqa: F811
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_what_cannot_be_judged_is_refused(material: Material) -> None:
     other = suite_of()
-    save_suite(replace(other, tests=other.tests[:1]), material.suite)
-    files = ["--suite", str(material.suite), "--train", str(material.train)]
-    assert "none of the tests of table6" in error_of(
-        capsys, "reproduce", "table6", "--model", str(material.model), *files
-    )
+    few = replace(other, tests=other.tests[:1])
+    given = (material.suite, few, tiny.texts(2), Path("out"))
+    with pytest.raises(SettingsError, match="none of the tests of table6"):
+        reproduce_filtering("table6", Coverage(str(material.model), max_length=12), *given)
+    with pytest.raises(ModelError, match="has no classes"):
+        reproduce_filtering("table6", Coverage(*tiny.make("gpt2"), max_length=12), *given)
+    assert not Path("out").exists()
 
 
 def judged(failing: int, of_all: int, rate: float, low: float, high: float, p: float) -> Judged:
-    from mncover.paper.protocols import BudgetOutcome, PaperOutcome
-
     outcome = BudgetOutcome(10, rate, 1.0, low, high, rate, 0.0)
     paper = PaperOutcome(0, 0, 0, 0, 0, 0, 0, 0, 0, p, 1 - p)
     verdicts = (of_all, of_all, failing, failing / of_all)
@@ -233,24 +228,33 @@ def test_what_the_summary_counts() -> None:
     assert reached_tests(rows, "20", "gain") == (4, 4)
 
 
+def test_scores_that_choose_alike_are_named_once() -> None:
+    nan = math.nan
+    same = BudgetOutcome(2, 0.5, 1.0, 0.0, 1.0, nan, 0.0)
+    other = replace(same, failure_rate=1.0)
+    scores = {"gain": other, "entropy": same, "margin": replace(same), "deep_gini": same}
+    orders = {"gain": nan, "entropy": nan, "margin": nan, "deep_gini": nan}
+    row = Judged(4, 4, 2, 0.5, {}, {"20": {**scores, "random": same}}, orders)
+    assert same_choices([row, row]) == {"margin": "entropy", "deep_gini": "entropy"}
+    late = replace(row, apfd={**orders, "margin": 0.5})
+    assert same_choices([row, late]) == {"deep_gini": "entropy"}
+
+
 @pytest.mark.parametrize("name", ["change names", "typos"])
 def test_the_papers_reductions_come_out_to_two_decimals(
-    name: str, shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, shared: Path, tmp_path: Path
 ) -> None:
     """They need only that every candidate adds coverage; here for a real model."""
-    monkeypatch.chdir(tmp_path)
     assemble(shared, "minilm-sst2", tmp_path / "model")
     whole = load_suite(shared / "data" / "checklist" / "sentiment_suite.tar.gz")
     test = whole[name]
     starts = np.cumsum([0, *(len(case.texts) for case in test.cases)])[:-1]
     candidates = int((starts < 1500).sum())
     few = Suite((replace(test, cases=test.cases[:candidates]),), whole.labels)
-    save_suite(few, Path("suite.jsonl"))
     texts = [text for case in test.cases[-40:] for text in case.texts]
-    Path("train.jsonl").write_text("\n".join(json.dumps({"text": text}) for text in texts))
-    command = ["run", "model", "suite.jsonl", "--train", "train.jsonl", "--max-length", "64", "-q"]
-    assert main(command) == 0
-    cases = cases_of(datafile.read(Path("run.mncover")))
+    cov = Coverage(str(tmp_path / "model"), max_length=64)
+    rows = Rows.of_suite(Path("suite.jsonl"), few)
+    cases = cases_of(cov.run(rows, tmp_path / "run.mncover", train=texts).data)
     # The cases that the paper's protocol never looks at count, but need not be run for it.
     padded = np.concatenate([cases.verdicts, np.full(len(test.cases) - candidates, N)])
     row = table_row(name, cases, 1500)

@@ -1,35 +1,20 @@
-"""Selections against chance: by hand, by brute force, and where the answer is known."""
+"""The paper's protocol: by hand, and against chance where the answer is known."""
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from mncover.paper.protocols import (
-    apfd,
-    at_budget,
-    failure_rate,
-    paper_protocol,
-    random_interval,
-)
-from mncover.selection.scores import deep_gini, entropy, margin
+from mncover.paper.filtering import paper_protocol
 
 P, F, N = 1, 0, -1
 
 
 def of(*values: int) -> NDArray[np.int8]:
     return np.array(values, dtype=np.int8)
-
-
-def test_failure_rate_leaves_out_what_is_not_judged() -> None:
-    assert failure_rate(of(F, P, N, F)) == 2 / 3
-    assert math.isnan(failure_rate(of(N, N)))
 
 
 def test_the_papers_protocol_by_hand() -> None:
@@ -90,42 +75,3 @@ def test_nothing_kept_or_judged_gives_no_numbers_and_no_error() -> None:
     found = paper_protocol(of(P, F), 2, np.array([], dtype=np.int64), np.array([]), 5)
     assert found.reduction == 1.0
     assert math.isnan(found.mean)
-
-
-@given(n=st.integers(1, 9), data=st.data())
-def test_the_random_interval_is_that_of_all_draws(n: int, data: st.DataObject) -> None:
-    failing, k = data.draw(st.integers(0, n)), data.draw(st.integers(1, n))
-    draws = [sum(i < failing for i in taken) for taken in itertools.combinations(range(n), k)]
-    low, high = random_interval(n, failing, k)
-    assert np.mean([x < low for x in draws]) <= 0.025
-    assert np.mean([x > high for x in draws]) <= 0.025
-    assert np.mean([x <= low for x in draws]) > 0.025 or low == high
-    assert np.mean([x >= high for x in draws]) > 0.025 or low == high
-
-
-def test_a_budget_by_hand() -> None:
-    verdicts, scores = of(F, P, N, P, F), np.array([0.9, 0.8, 1.0, 0.1, 0.2])
-    found = at_budget(verdicts, scores, 0.5)
-    assert (found.budget, found.failure_rate, found.found) == (2, 0.5, 0.5)
-    assert (found.lift, found.error) == (1.0, 0.0)
-    best = at_budget(verdicts, -np.abs(verdicts - F).astype(float), 0.5)
-    assert (best.failure_rate, best.lift, best.found) == (1.0, 2.0, 1.0)
-    assert math.isnan(at_budget(of(P, P), scores[:2], 0.5).lift)
-
-
-def test_apfd_by_hand() -> None:
-    scores = np.array([4.0, 3.0, 2.0, 1.0])
-    assert apfd(of(F, P, P, P), scores) == 1 - 1 / 8
-    assert apfd(of(P, P, P, F), scores) == 1 / 8
-    assert apfd(of(F, P, P, F), scores) == 0.5
-    assert math.isnan(apfd(of(P, P, P, P), scores))
-
-
-@given(st.lists(st.floats(0.01, 1), min_size=2, max_size=5))
-def test_uncertainty_is_least_when_sure_and_most_when_even(weights: list[float]) -> None:
-    p = np.array([weights]) / sum(weights)
-    n = len(weights)
-    sure, even = np.eye(n)[:1], np.full((1, n), 1 / n)
-    for score in (entropy, deep_gini, margin):
-        assert score(sure)[0] == pytest.approx(0)
-        assert score(sure)[0] - 1e-12 <= score(p)[0] <= score(even)[0] + 1e-12

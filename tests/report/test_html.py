@@ -2,69 +2,51 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from mncover.cli import main
-from mncover.data import datafile
-from mncover.report import html_tests as testpages
+from mncover.coverage import Coverage
+from mncover.data.display import display_percent
+from mncover.errors import SettingsError
+from mncover.report import html_tests
 from mncover.report.html import write_html
 from mncover.report.html_overview import _coarse, heatmaps
 from mncover.report.html_tests import PageMaker, _pieces
 from mncover.selection.cases import cases_of
-from mncover.suites.formats import save_suite
-from mncover.suites.model import Case, Suite
+from mncover.selection.scores import score_cases
+from mncover.suites.rows import Rows
 from tests import tiny
-from tests.cli.test_commands import error_of
-from tests.cli.test_run_suites import material, suite_of  # noqa: F401
-from tests.folders import Material, write_material
+from tests.masks.test_mncover import random_masks
+from tests.report.conftest import SCRIPT, Measure, labelled_texts, plain_suite
 from tests.slow import SlowCover
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-SCRIPT = "<script>document.title = 'broken'</script><b>bold</b> & \"quoted\""
+FILE = Path("run.mncover")
 
 
-def nasty_suite() -> Suite:
-    """Return a suite whose names and texts try to break out of the page."""
-    suite = suite_of()
-    first, second, third = suite.tests
-    cases = (Case((SCRIPT,), 0), Case((SCRIPT,), 1), Case((SCRIPT,), 2), *first.cases)
-    tests = (
-        replace(first, name=f"words {SCRIPT}", cases=cases, description=SCRIPT),
-        replace(second, capability=SCRIPT),
-        third,
-    )
-    return replace(suite, tests=tests)
-
-
-@pytest.fixture
-def report(material: Material) -> Path:  # noqa: F811
+@pytest.fixture(scope="session")
+def report(measured: Coverage, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of a report of a nasty suite."""
-    save_suite(nasty_suite(), material.suite)
-    assert main(material.run("-q")) == 0
-    assert main(["html", "-q", "-o", "html"]) == 0
-    return Path("html").resolve()
+    return write_html(measured.data, FILE, tmp_path_factory.mktemp("report") / "html").parent
 
 
-def test_the_numbers_on_the_pages_are_those_of_the_results(report: Path) -> None:
-    from mncover.coverage import Coverage
-    from mncover.data.display import display_percent
-
-    result = Coverage.load("run.mncover").result()
+def test_the_numbers_on_the_pages_are_those_of_the_results(
+    measured: Coverage, report: Path
+) -> None:
+    result = measured.result()
     index = (report / "index.html").read_text(encoding="utf-8")
-    assert f"<b>{display_percent(result.cover)}</b>" in index
+    assert f"<b>{display_percent(result.share('cover'))}</b>" in index
     failing = sum(outcome.failing for outcome in result.outcomes)
     assert f"<b>{failing:,}</b>" in index
     for context in result.contexts:
-        assert f'data-value="{context.cover}"' in index
+        for value in (context.cover, context.adds, context.only_here):
+            assert f'data-value="{value}"' in index
         assert f'data-value="{context.failing / context.judged}"' in index
     assert len(list((report / "tests").iterdir())) == 3
 
@@ -82,10 +64,10 @@ def test_a_suites_text_stays_text(report: Path) -> None:
     assert "&lt;script&gt;" in pages[1].read_text(encoding="utf-8")
 
 
-def test_failing_and_redundant_cases_are_those_of_the_data(report: Path) -> None:
-    cases = cases_of(datafile.read(Path("run.mncover")))
+def test_failing_and_redundant_cases_are_those_of_the_data(measured: Coverage) -> None:
+    cases = cases_of(measured.data)
     pages = PageMaker(cases, 0.5, None).pages()
-    novelty = cases.scores("novelty")
+    novelty, gain = score_cases(cases, "novelty"), score_cases(cases, "gain")
     for number, page in enumerate(pages):
         mine = np.flatnonzero(cases.test == number)
         failing = [int(cases.number[i]) for i in mine if cases.verdicts[i] == 0]
@@ -93,7 +75,7 @@ def test_failing_and_redundant_cases_are_those_of_the_data(report: Path) -> None
         assert page.failing == len(failing)
         redundant = [int(cases.number[i]) for i in mine if novelty[i] <= 0.5]
         assert [case.number for case in page.redundant_cases] == redundant
-        assert page.curve[-1][1] == pytest.approx(cases.scores("gain")[mine].sum())
+        assert page.curve[-1][1] == pytest.approx(gain[mine].sum())
         assert page.curve[-1][0] == sum(len(cases.rows[i]) for i in mine)
         for case in page.failing_cases:
             assert any(text.passes is False for text in case.texts)
@@ -103,17 +85,15 @@ def test_failing_and_redundant_cases_are_those_of_the_data(report: Path) -> None
 
 
 def test_long_lists_are_cut_and_say_so(
-    material: Material,  # noqa: F811
-    monkeypatch: pytest.MonkeyPatch,
+    measured: Coverage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    main(material.run("-q"))
-    monkeypatch.setattr(testpages, "MOST_FAILING", 1)
-    cases = cases_of(datafile.read(Path("run.mncover")))
+    monkeypatch.setattr(html_tests, "MOST_FAILING", 1)
+    cases = cases_of(measured.data)
     pages = [page for page in PageMaker(cases, 0.01, None).pages() if page.failing > 1]
     assert pages
     assert all(len(page.failing_cases) == 1 for page in pages)
-    main(["html", "-q", "-o", "html"])
-    texts = [path.read_text() for path in Path("html/tests").iterdir()]
+    write_html(measured.data, FILE, tmp_path / "html")
+    texts = [path.read_text() for path in (tmp_path / "html" / "tests").iterdir()]
     assert any("The first 1 of" in text for text in texts)
 
 
@@ -136,9 +116,7 @@ def test_what_differs_from_the_original_is_marked(
 
 
 @pytest.mark.parametrize("name", ["bert", "gpt2"])
-def test_maps_equal_the_slow_implementation(name: str, tmp_path: Path) -> None:
-    from mncover.coverage import Coverage
-
+def test_maps_equal_the_slow_implementation(name: str) -> None:
     model, tokenizer = tiny.make(name)
     texts, train = tiny.texts(6, seed=5), tiny.texts(8, seed=6)
     cov = Coverage(model, tokenizer, bins=5, max_length=10).calibrate(train, cache=False)
@@ -171,66 +149,78 @@ def test_a_large_map_is_averaged_in_blocks() -> None:
     assert _coarse(np.ones((100, 100))).mean() == pytest.approx(1)
 
 
-def test_since_tells_which_cases_fail_anew(
-    material: Material,  # noqa: F811
-    tmp_path: Path,
-) -> None:
-    main(material.run("-q", "-o", "old.mncover"))
-    (tmp_path / "other").mkdir()
-    other = write_material(tmp_path / "other", "distilbert")
-    command = other.run("-q", "-o", "new.mncover")
-    command[2] = str(material.suite)
-    main(command)
-    assert main(["html", "new.mncover", "--since", "old.mncover", "-q", "-o", "html"]) == 0
-    old, new = (cases_of(datafile.read(Path(f"{name}.mncover"))) for name in ("old", "new"))
-    anew = (old.verdicts == 1) & (new.verdicts == 0)
-    gone = (old.verdicts == 0) & (new.verdicts == 1)
-    assert anew.any() or gone.any()
+def test_since_tells_which_cases_newly_fail(measure: Measure, tmp_path: Path) -> None:
+    then, now = measure(plain_suite()).data, measure(plain_suite(), "distilbert").data
+    folder = tmp_path / "html"
+    write_html(now, FILE, folder, since=(Path("old.mncover"), then))
+    old, new = cases_of(then), cases_of(now)
+    newly = (old.verdicts == 1) & (new.verdicts == 0)
+    fixed = (old.verdicts == 0) & (new.verdicts == 1)
+    assert newly.any() or fixed.any()
     for number in range(3):
-        page = Path(f"html/tests/{number + 1:04d}.html").read_text()
+        page = (folder / "tests" / f"{number + 1:04d}.html").read_text()
         mine = old.test == number
-        assert f"{int((anew & mine).sum())} fail anew" in page
-        assert f"{int((gone & mine).sum())} no longer fail" in page
-    index = Path("html/index.html").read_text()
+        assert f"{int((newly & mine).sum())} newly failing" in page
+        assert f"{int((fixed & mine).sum())} no longer failing" in page
+    index = (folder / "index.html").read_text()
+    assert "compared with old.mncover" in index
     assert "coverage not compared" in index
-    main(["html", "old.mncover", "--since", "old.mncover", "-q", "-o", "html"])
-    index = Path("html/index.html").read_text()
+    assert "new, " in index
+    write_html(then, FILE, folder, since=(Path("old.mncover"), then))
+    index = (folder / "index.html").read_text()
     assert "Cover +0.00 points" in index
-    assert "fail anew" not in index
+    assert "fixed" not in index
 
 
-def test_a_report_replaces_a_report_and_nothing_else(
-    material: Material,  # noqa: F811
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    main(material.run("-q"))
-    mine = Path("mine")
+def test_since_shows_how_the_coverage_of_a_test_changed(tmp_path: Path) -> None:
+    cov = Coverage(*tiny.make("bert"), max_length=10).calibrate(tiny.texts(20, 1), cache=False)
+    texts = tiny.texts(30, seed=2)
+    (before,) = cov.update(texts[:10], context="a").result().contexts
+    cov.save(tmp_path / "old.mncover")
+    (after,) = cov.update(texts[10:], context="a").result().contexts
+    then = Coverage.load(tmp_path / "old.mncover").data
+    first = write_html(cov.data, FILE, tmp_path / "html", since=(Path("old.mncover"), then))
+    change = 100 * (after.share("cover") - before.share("cover"))
+    assert f'<span class="tag ">{change:+.2f}</span>' in first.read_text()
+
+
+def test_every_criterion_has_a_card_and_a_column(measured: Coverage, tmp_path: Path) -> None:
+    model, tokenizer = tiny.make("bert")
+    masks = random_masks(tokenizer, 1)
+    cov = Coverage(model, tokenizer, max_length=10, masks=masks)
+    cov.calibrate(tiny.texts(20, 1), cache=False).update(tiny.texts(10, 2), "a", gains=True)
+    index = write_html(cov.data, FILE, tmp_path / "html").read_text()
+    result = cov.result()
+    for criterion in result.criteria.values():
+        assert f"<b>{display_percent(criterion.tally.share)}</b><span>{criterion.title}" in index
+        assert f'<button type="button">{criterion.title} %</button>' in index
+        assert f'data-value="{result.contexts[0].share(criterion.name)}"' in index
+    assert "Masks: which words matter" in index
+
+
+def test_a_report_replaces_a_report_and_nothing_else(measured: Coverage, tmp_path: Path) -> None:
+    mine, folder = tmp_path / "mine", tmp_path / "html"
     mine.mkdir()
     (mine / "thesis.txt").write_text("years of work")
-    assert "no report of mncover" in error_of(capsys, "html", "-o", "mine")
+    with pytest.raises(SettingsError, match="exists and is not an mncover report"):
+        write_html(measured.data, FILE, mine)
     assert (mine / "thesis.txt").read_text() == "years of work"
-    assert main(["html", "-q", "-o", "html"]) == 0
-    Path("html/tests/9999.html").write_text("of an earlier report")
-    assert main(["html", "-o", "html"]) == 0
-    assert "html/index.html" in capsys.readouterr().out
-    assert not Path("html/tests/9999.html").exists()
-    assert "no such data file" in error_of(capsys, "html", "gone.mncover")
+    write_html(measured.data, FILE, folder)
+    (folder / "tests" / "9999.html").write_text("of an earlier report")
+    assert write_html(measured.data, FILE, folder) == folder / "index.html"
+    assert not (folder / "tests" / "9999.html").exists()
 
 
 def test_plain_texts_and_models_without_classes_have_pages_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    measure: Measure, tmp_path: Path
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name in ("bert", "gpt2"):
-        (tmp_path / name).mkdir()
-        made = write_material(tmp_path / name, name)
-        if name == "gpt2":
-            rows = [json.loads(line) for line in made.suite.read_text().splitlines()]
-            made.suite.write_text("\n".join(json.dumps({"text": row["text"]}) for row in rows))
-        assert main(made.run("-q", "-o", f"{name}.mncover")) == 0
-        assert main(["html", f"{name}.mncover", "-q", "-o", f"{name}-html"]) == 0
-    assert "Failing cases" in Path("bert-html/tests/0001.html").read_text()
-    assert len(list(Path("gpt2-html/tests").iterdir())) == 1
+    labelled = measure(labelled_texts())
+    write_html(labelled.data, FILE, tmp_path / "bert")
+    page = (tmp_path / "bert" / "tests" / "0001.html").read_text()
+    assert page.count("✗") == labelled.result().contexts[0].wrong > 0
+    plain = measure(Rows.make(tiny.texts(30, seed=8)), "gpt2")
+    write_html(plain.data, FILE, tmp_path / "gpt2")
+    assert len(list((tmp_path / "gpt2" / "tests").iterdir())) == 1
 
 
 # In a browser.
@@ -363,8 +353,6 @@ def test_light_and_dark_have_grounds_of_their_own(report: Path, browser: Any) ->
 
 def test_hundreds_of_tests_are_listed_and_searched(tmp_path: Path, browser: Any) -> None:
     """The first page is a summary: what it takes depends on the tests, not on their cases."""
-    from mncover.coverage import Coverage
-
     texts = tiny.texts(40, seed=5)
     cov = Coverage(*tiny.make("bert"), max_length=10).calibrate(texts, cache=False)
     cov.update(texts, context="a", gains=True)

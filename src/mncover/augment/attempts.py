@@ -1,9 +1,7 @@
-"""The attempts of Algorithm 1: which transformations each of them draws. No torch here.
+"""The attempts of Algorithm 1: what each draws, and the text it makes. No torch.
 
-Everything that is left to chance in an attempt hangs on its seed text and its number there. So
-attempts can be looked at before their turn; of what came before only the queue matters.
-
-Texts made from seeds by two transformations, many at once. No torch here.
+All random choices of an attempt follow from its seed text and its number there, so attempts can be
+made ahead of their turn; only the queue depends on what came before.
 """
 
 from __future__ import annotations
@@ -18,22 +16,14 @@ from mncover.types import Text
 
 
 class Attempt(NamedTuple):
-    """An attempt: its seed text's index, how many that one has had, its first transformation.
+    """An attempt: the index of its seed text, its number there, and its first transformation.
 
-    The latter depends on the queue, and so on what came before.
+    The transformation may come from the queue, and so depends on earlier attempts.
     """
 
     seed: int
     tries: int
     first: str
-
-
-@dataclass(frozen=True, slots=True)
-class Chance:
-    """The part of an attempt that is drawn: its second transformation, and what they use."""
-
-    second: str
-    rng: random.Random
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,24 +34,24 @@ class Drawing:
     seed: int
 
     def attempt(self, seed: int, tries: int, queue: Sequence[str]) -> Attempt:
-        """Return an attempt: its first transformation is drawn from the queue, if it has any."""
+        """Return an attempt; its first transformation is drawn from the queue, unless empty."""
         rng = random.Random(f"{self.seed}:{seed}:{tries}:first")
         at_random = rng.choice(self.transforms)
         first = queue[steady_choice(len(queue), rng)] if queue else at_random
         return Attempt(seed, tries, first)
 
-    def chance(self, attempt: Attempt) -> Chance:
-        """Return what else is drawn for an attempt."""
+    def second(self, attempt: Attempt) -> tuple[str, random.Random]:
+        """Return an attempt's second transformation, and the generator that both use."""
         rng = random.Random(f"{self.seed}:{attempt.seed}:{attempt.tries}:second")
-        return Chance(rng.choice(self.transforms), rng)
+        return rng.choice(self.transforms), rng
 
 
 def steady_choice(n: int, rng: random.Random) -> int:
-    """Return one of n places at random, so that a longer list mostly gives the same place.
+    """Return a random index below n that seldom changes when n grows.
 
-    With m places more, another one is drawn, from equal chances, with probability m / (n + m)
-    only. That is why attempts can be guessed while the queue still grows. (Lamping and Veach,
-    "A Fast, Minimal Memory, Consistent Hash Algorithm", 2014.)
+    With m more, the index changes with probability m / (n + m), and then to one of the new ones.
+    So attempts can be guessed while the queue still grows. (Lamping and Veach, "A Fast, Minimal
+    Memory, Consistent Hash Algorithm", 2014.)
     """
     place, ahead = 0, 0
     while ahead < n:
@@ -72,7 +62,7 @@ def steady_choice(n: int, rng: random.Random) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """What an attempt makes of its seed: a changed text and what changed it, or nothing."""
+    """What an attempt makes of its seed: a text, or None, and the transformations that worked."""
 
     text: Text | None
     worked: tuple[str, ...]
@@ -82,8 +72,7 @@ class Candidate:
 class Maker:
     """Makes candidates, and keeps them until their seed's turn is over.
 
-    A transformation that finds nothing to change is passed over; if neither finds anything there
-    is no candidate.
+    A transformation that finds nothing to change is skipped; if neither does, there is no text.
     """
 
     def __init__(
@@ -95,7 +84,7 @@ class Maker:
         self._made: dict[Attempt, Candidate] = {}
 
     def at_once(self, attempt: Attempt) -> Candidate | None:
-        """Return a candidate; None if it is not made yet and a model has to be asked for it."""
+        """Return a candidate, or None if it is not made yet and needs a model."""
         if attempt not in self._made and not self._needs_model(attempt):
             self.make([attempt])
         return self._made.get(attempt)
@@ -104,17 +93,16 @@ class Maker:
         return self._made[attempt]
 
     def make(self, attempts: Sequence[Attempt]) -> None:
-        """Make the candidates that are missing; models of transformations see many at once."""
+        """Make the missing candidates; models of transformations see many texts at once."""
         missing = [attempt for attempt in attempts if attempt not in self._made]
-        chances = [self.drawing.chance(attempt) for attempt in missing]
-        rngs = [chance.rng for chance in chances]
-        drawn = [(a.first, c.second) for a, c in zip(missing, chances, strict=True)]
+        seconds = [self.drawing.second(attempt) for attempt in missing]
+        rngs = [rng for _, rng in seconds]
+        drawn = [(a.first, second) for a, (second, _) in zip(missing, seconds, strict=True)]
         texts = [self.seeds[attempt.seed] for attempt in missing]
         worked: list[tuple[str, ...]] = [() for _ in missing]
         turns = [list(names) for names in drawn]
         while waiting := [i for i, names in enumerate(turns) if names]:
-            # Models come last, so that what is made for them in the first turn and what in the
-            # second go together.
+            # Models come last, so that they see the texts of first and second turns together.
             plain = [i for i in waiting if not self.transforms[turns[i][0]].needs_model]
             now = plain or waiting
             names = [turns[i].pop(0) for i in now]
@@ -132,5 +120,5 @@ class Maker:
         self._made = {one: made for one, made in self._made.items() if one.seed >= seed}
 
     def _needs_model(self, attempt: Attempt) -> bool:
-        names = (attempt.first, self.drawing.chance(attempt).second)
+        names = (attempt.first, self.drawing.second(attempt)[0])
         return any(self.transforms[name].needs_model for name in names)

@@ -1,27 +1,33 @@
-"""Keep the state of a search in a file, and go on from it. No torch here.
-
-Everything that grows a set of texts, put together: subject, encoder, transformations.
-"""
+"""Put a search together from a subject, an encoder and transformations, and run it on a file."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from mncover.augment.judge import Embedder, Judge
-from mncover.augment.records import Augmented, AugmentSettings
-from mncover.augment.resume import Unfinished
+from mncover.augment.outcome import (
+    Yield,
+    print_report,
+    suite_of,
+    write_accepted,
+    write_report,
+    yield_of,
+)
+from mncover.augment.records import NO_GUIDE, Augmented, AugmentSettings, SearchState
 from mncover.augment.search import Search, search
-from mncover.augment.transforms import TRANSFORMS, Resources, Transform, transform
-from mncover.criteria import check_metric
+from mncover.augment.transforms import PAPER, Resources, Transform, transform
+from mncover.data.files import Unfinished, load_json, partial_path, save_json
 from mncover.engine.engine import Engine
 from mncover.engine.loading import fingerprint_model, fingerprint_tokenizer, load_subject
-from mncover.errors import MnCoverError, SettingsError
-from mncover.report.progress import bar
+from mncover.engine.measure import class_probabilities
+from mncover.errors import MnCoverError, SettingsError, TextError
+from mncover.suites.formats import chosen_fields, read_texts, save_suite
+from mncover.suites.formats.records import Fields
 from mncover.types import Text, fingerprint_texts
 
 
@@ -42,7 +48,7 @@ class Grower:
         encoder: str | Path | None,
         resources: Resources,
     ) -> Grower:
-        """Load the encoder, or take the subject for one, and the transformations."""
+        """Load the transformations and the encoder; without one, the subject is the encoder."""
         subject = engine.subject
         if encoder is not None:
             subject = load_subject(encoder, device=str(subject.device))
@@ -58,43 +64,44 @@ class Grower:
     ) -> Augmented:
         """Run Algorithm 1 over seeds.
 
-        With `partial`, the state is kept in that file from time to time and at the end, and an
-        earlier call that was cut off is continued. Whoever has written the outcome takes it away.
+        With `partial`, the state is saved to that file regularly and at the end, and an
+        interrupted call resumes from it. The caller removes it once the outcome is written.
         """
-        if settings.metric is not None:
-            check_metric(settings.metric, self.engine.masks is not None)
-        unfinished = None if partial is None else Unfinished(partial, self._key(seeds, settings))
-        judge = Judge(self.engine, self.embedder, seeds, settings.similarity, settings.metric)
+        if settings.criterion is not None:
+            self.engine.check(settings.criterion)
+        judge = Judge(self.engine, self.embedder, seeds, settings.similarity, settings.criterion)
         run = Search(seeds, self.transforms, judge, settings)
-        self._restore(run, unfinished)
-        try:
-            with bar("Changing seeds", len(seeds), self.engine.progress) as advance:
-                found = search(run, advance, unfinished, model_calls)
-        except KeyboardInterrupt:
-            if partial is not None and partial.exists():
-                self._say(f"What is finished lies in {partial}: run the same command to go on.")
-            raise
-        if unfinished is not None:
-            unfinished.save(run.state())
+        if partial is None:
+            return self._run(run, lambda now: None, model_calls)
+        key = self._key(seeds, settings)
+        unfinished = Unfinished(partial, "search", self._say)
+
+        def read(path: Path) -> SearchState | None:
+            state = load_json(path, key)
+            return None if state is None else SearchState.from_json(state)
+
+        def save(now: bool) -> None:
+            if now or unfinished.is_time:
+                unfinished.save(lambda path: save_json(path, key, run.state().to_json()))
+
+        state = unfinished.load(read, lambda state: f"{state.seed:,} seeds")
+        if state is not None:
+            run.restore(state)
+        with unfinished.announced():
+            found = self._run(run, save, model_calls)
+        save(True)
         return found
 
-    def _restore(self, run: Search, unfinished: Unfinished | None) -> None:
-        """Go on from a state that was kept, if there is one of this search."""
-        if unfinished is None or not unfinished.path.exists():
-            return
-        state = unfinished.load()
-        if state is None:
-            self._say(f"{unfinished.path} belongs to another search: starting afresh.")
-            return
-        self._say(f"Going on with {unfinished.path}: {state.seed:,} seeds are done.")
-        run.restore(state)
+    def _run(self, run: Search, save: Callable[[bool], None], model_calls: int | None) -> Augmented:
+        with self.engine.bar("Changing seeds", len(run.seeds)) as advance:
+            return search(run, advance, save, model_calls)
 
-    def _say(self, words: str) -> None:
+    def _say(self, line: str) -> None:
         console = Console(stderr=True, quiet=self.engine.progress is False)
-        console.print(words, markup=False, highlight=False, soft_wrap=True)
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def _key(self, seeds: Sequence[Text], settings: AugmentSettings) -> dict[str, Any]:
-        """Return all that the outcome hangs on."""
+        """Return everything that the outcome depends on."""
         engine, encoder = self.engine, self.embedder.encoder
         return {
             "model": engine.model_fingerprint,
@@ -108,19 +115,45 @@ class Grower:
             "settings": asdict(settings),
         }
 
+    def yields(
+        self, seeds: Sequence[Text], settings: AugmentSettings, found: Augmented
+    ) -> list[Yield]:
+        """Return the failures of a search and of an unguided one that runs as many texts."""
+        answers = self._classes(seeds)
+        if max(answers, default=-1) < 0:  # not one class per text, so nothing is a failure
+            return []
+
+        def counted(name: str, one: Augmented) -> Yield:
+            texts = [accepted.text for accepted in one.accepted]
+            return yield_of(name, one, self._classes(texts), answers)
+
+        if settings.criterion is None:
+            return [counted("unguided", found)]
+        # The seeds are repeated until as many texts were run.
+        again = 1 + 2 * found.model_calls // len(seeds)
+        free = replace(settings, guide=NO_GUIDE, seed=settings.seed + 1)
+        other = self.grow([*seeds] * again, free, model_calls=found.model_calls)
+        return [counted(f"guided by {settings.guide}", found), counted("unguided", other)]
+
+    def _classes(self, texts: Sequence[Text]) -> list[int]:
+        subject = self.engine.subject
+        encodings = subject.encode(texts, self.engine.settings.max_length)
+        probabilities = class_probabilities(subject, encodings, self.engine.batch_size)
+        return [int(number) for number in subject.predictions(probabilities)]
+
 
 def usable_transforms(
     asked: Sequence[str], resources: Resources
 ) -> tuple[dict[str, Transform], dict[str, str]]:
-    """Return the transformations asked for, or all that can be used, and why others cannot.
+    """Return the named transformations, or those of the paper that can be used.
 
-    What was asked for by name and cannot be used is refused.
+    Also returns why the others cannot. One that was named and cannot be used is refused.
     """
     if asked:
         return {name: transform(name, resources) for name in dict.fromkeys(asked)}, {}
     usable: dict[str, Transform] = {}
     missing: dict[str, str] = {}
-    for name in TRANSFORMS:
+    for name in PAPER:
         try:
             usable[name] = transform(name, resources)
         except MnCoverError as error:
@@ -128,3 +161,56 @@ def usable_transforms(
     if not usable:
         raise SettingsError("no transformation can be used: " + next(iter(missing.values())))
     return usable, missing
+
+
+def grow_file(
+    make_engine: Callable[[], Engine],
+    seeds: Path,
+    output: Path,
+    *,
+    transforms: Sequence[str] = (),
+    resources: Resources | None = None,
+    encoder: str | None = None,
+    fields: Fields | None = None,
+    limit: int | None = None,
+    rounds: int = 1,
+    target: str = "train",
+    include_seeds: bool = False,
+    quiet: bool = False,
+    **settings: Any,
+) -> Augmented:
+    """Grow the texts of a file, write what was found, and print a report: `mncover augment`.
+
+    The engine is made after everything else was checked. `target` is "train", new texts with their
+    seeds' labels, or "tests", a suite; `settings` are those of `AugmentSettings`. An
+    interrupted call resumes.
+    """
+    if not output.name.endswith((".jsonl", ".jsonl.gz")):
+        raise SettingsError(f"{output}: the output is JSON Lines: name it .jsonl or .jsonl.gz.")
+    if target == "tests" and include_seeds:
+        raise SettingsError("a suite of tests already has its seeds: leave --include-seeds out.")
+    console = Console(quiet=quiet)
+    resources, fields = resources or Resources(), fields or Fields()
+    usable, missing = usable_transforms(transforms, resources)
+    for name, why in missing.items():
+        console.print(f"Without {name}: {why}", style="yellow", markup=False, soft_wrap=True)
+    how = AugmentSettings(tuple(usable), **settings)
+    texts = read_texts(seeds, fields, limit)
+    grower = Grower.make(make_engine(), tuple(usable), encoder, resources)
+    partial = partial_path(output)
+    found = grower.grow(texts.texts * rounds, how, partial)
+    if not found.accepted:
+        partial.unlink(missing_ok=True)
+        raise TextError("no text was accepted, so nothing is written: try a lower --similarity.")
+    yields: list[Yield] = []
+    if target == "tests":
+        save_suite(suite_of(found.accepted, texts.texts), output)
+        yields = grower.yields(texts.texts, how, found)
+    else:
+        names = chosen_fields(seeds, fields)
+        write_accepted(output, found.accepted, texts, names, include_seeds)
+    beside = write_report(output, found, how, yields)
+    print_report(console, found, how, yields)
+    console.print(f"\nWrote {output} and {beside}.", markup=False, soft_wrap=True)
+    partial.unlink(missing_ok=True)
+    return found

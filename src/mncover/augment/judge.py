@@ -1,12 +1,14 @@
-"""Sentence embeddings by any encoder, to tell whether a changed text still means the same.
+"""Judge texts: do they still mean the same as their seeds, and what would they add to the coverage?
 
-Judge texts: are they close to their seeds, and what would they add to the coverage?
+Texts are embedded first, in padded batches, and only those close to their seeds are measured.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -14,24 +16,91 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from mncover.criteria import Metric
-from mncover.data.results import gain_share, weigh
-from mncover.engine.batches import Encoding, batches_with_padding, distinct
+from mncover.augment.packing import MeanReader, Packing, find_packing
+from mncover.data.results import weigh
+from mncover.engine.batches import Encoding, distinct
 from mncover.engine.engine import Engine
-from mncover.engine.kernels.backend import Array
-from mncover.engine.parallel import side_by_side
+from mncover.engine.kernels.base import Array, code_type
+from mncover.engine.measure import measure
+from mncover.engine.parallel import parallel
 from mncover.engine.subject import PROBE_TEXT, Subject
 from mncover.engine.windows import Window
 from mncover.types import Text
 
+Found = TypeVar("Found")
+
+# Starting a batch takes about as long as running this many tokens (a small BERT on a CPU).
+START = 40
+# Limits on the codes that wait in memory until it is their text's turn.
+MOST_BYTES, MOST_TEXTS = 2**28, 512
+
+
+def run_padded(
+    subject: Subject,
+    encodings: Sequence[Encoding],
+    batch_size: int,
+    run: Callable[[list[int]], Found],
+) -> Iterator[tuple[list[int], Found]]:
+    """Run texts in padded batches; yield the indices of each batch with what `run` returns."""
+    n = subject.workers
+    batches = batches_with_padding([one.length for one in encodings], batch_size, n)
+    with subject.evaluating(), parallel(min(n, len(batches))) as run_all:
+        yield from zip(batches, run_all(run, batches), strict=True)
+
+
+def batches_with_padding(
+    lengths: Sequence[int], batch_size: int, at_a_time: int = 1
+) -> list[list[int]]:
+    """Return batches of text indices, to be padded to their longest text.
+
+    Padding costs time and changes last digits, so this is for embeddings and guesses, where few
+    texts of each length come at a time. The cuts minimise the time for padding and for starting
+    batches or, if several run at a time, when the last one ends. Texts without tokens are left out.
+
+    >>> batches_with_padding([3, 90, 4, 0, 88, 3], batch_size=3)
+    [[1, 4], [2, 0, 5]]
+    >>> batches_with_padding([50, 50, 50, 50], batch_size=32, at_a_time=2)
+    [[0, 1], [2, 3]]
+    """
+    order = sorted((i for i, n in enumerate(lengths) if n), key=lambda i: -lengths[i])
+    shares = [-(-len(order) // parts) for parts in range(1, 2 * at_a_time + 1)]
+    sizes = {min(batch_size, share) for share in shares} if at_a_time > 1 else {batch_size}
+    ways = [_cheapest(order, lengths, size) for size in sorted(sizes, reverse=True)]
+    return min(ways, key=lambda batches: end_of(batches, lengths, at_a_time))
+
+
+def end_of(batches: Sequence[Sequence[int]], lengths: Sequence[int], at_a_time: int) -> float:
+    """Return when the last batch ends, in tokens, if each starts as soon as it can."""
+    free = [0.0] * at_a_time
+    for rows in batches:
+        first = heappop(free)
+        heappush(free, first + START + len(rows) * max(lengths[row] for row in rows))
+    return max(free)
+
+
+def _cheapest(order: Sequence[int], lengths: Sequence[int], batch_size: int) -> list[list[int]]:
+    """Cut texts, longest first, where padding and starting batches cost least together."""
+    costs, cuts = [0.0], [0]  # of the best way to run the first n texts, and where its last starts
+    for end in range(1, len(order) + 1):
+        starts = range(max(0, end - batch_size), end)
+        ways = [costs[start] + START + (end - start) * lengths[order[start]] for start in starts]
+        best = min(range(len(ways)), key=ways.__getitem__)
+        costs.append(ways[best])
+        cuts.append(starts[best])
+    found: list[list[int]] = []
+    end = len(order)
+    while end:
+        found.append(list(order[cuts[end] : end]))
+        end = cuts[end]
+    return found[::-1]
+
 
 class Embedder:
-    """Turns a text into the mean of the last hidden states of its tokens, at length one.
+    """Embeds a text as the mean of its last hidden states, normalised to length one.
 
     The cosine of two texts is then the product of their embeddings. The encoder may be the
-    subject itself or a better one: a model that was trained to classify puts texts of one class
-    close together, whatever they mean. Batches are padded: what that changes in the last digits
-    is of no matter to a cosine.
+    subject itself, but a sentence encoder is better: a classifier puts texts of one class close
+    together, whatever they mean.
     """
 
     def __init__(self, encoder: Subject, max_length: int, batch_size: int = 32) -> None:
@@ -40,29 +109,21 @@ class Embedder:
         self.max_length = max_length
         self.batch_size = batch_size
 
-    def embed(
-        self, texts: Sequence[Text], advance: Callable[[int], None] = lambda n: None
-    ) -> NDArray[np.float32]:
-        """Return the embeddings [texts, dimensions]; zeros for a text of no tokens."""
-        encoder = self.encoder
-        encodings = encoder.encode(texts, self.max_length)
+    def embed(self, texts: Sequence[Text]) -> NDArray[np.float32]:
+        """Return the embeddings [texts, dimensions]; zeros for a text without tokens."""
+        encodings = self.encoder.encode(texts, self.max_length)
         first, which = distinct(encodings)
-        advance(len(encodings) - len(first))
+        chosen = [encodings[i] for i in first]
         found: dict[int, NDArray[np.float32]] = {}
-        lengths = [encodings[i].length for i in first]
 
-        def run(rows: list[int]) -> tuple[list[int], NDArray[np.float32]]:
-            return rows, self._means([encodings[first[row]] for row in rows]).cpu().numpy()
+        def run(rows: list[int]) -> NDArray[np.float32]:
+            return self._means([chosen[row] for row in rows]).cpu().numpy()
 
-        n = encoder.lanes
-        batches = batches_with_padding(lengths, self.batch_size, n)
-        with encoder.evaluating(), side_by_side(min(n, len(batches))) as run_all:
-            for rows, means in run_all(run, batches):
-                found.update(zip(rows, means, strict=True))
-                advance(len(rows))
-        width = len(next(iter(found.values()))) if found else 0
-        empty = np.zeros(width, dtype=np.float32)
-        return np.stack([found.get(number, empty) for number in which])
+        for batch, means in run_padded(self.encoder, chosen, self.batch_size, run):
+            found.update(zip(batch, means, strict=True))
+        empty = np.zeros(len(next(iter(found.values()), ())), dtype=np.float32)
+        rows = [found.get(number, empty) for number in which]
+        return np.array(rows, dtype=np.float32).reshape(len(rows), len(empty))
 
     @torch.inference_mode()
     def _means(self, encodings: Sequence[Encoding]) -> Tensor:
@@ -72,16 +133,26 @@ class Embedder:
         return normalize((hidden * counts).sum(1) / counts.sum(1), dim=-1)
 
 
-# Codes wait in memory until their text's turn: so much of it, and so many texts, at most.
-ROOM_BYTES, ROOM_TEXTS = 2**28, 512
+def embedded(
+    engine: Engine, packing: Packing | None, texts: Sequence[Text]
+) -> Iterator[tuple[Window, list[NDArray[np.float32]]]]:
+    """Measure texts and yield window after window, with the embedding of each of its texts.
+
+    If the subject is the encoder, one pass gives both. With `packing` the windows have no
+    probabilities.
+    """
+    means = MeanReader(engine.taps)
+    cases = [[text] for text in texts]
+    run = measure if packing is None else packing.measure
+    for window in engine.windows(cases, lambda n: None, run=run, wrap=means.wrap):
+        yield window, means.of(window.which)
 
 
 @dataclass(slots=True)
 class Judged:
-    """What is known of a text: its closeness to the seed and, once it was measured, its bins.
+    """What is known about a text: its similarity to the seed and, once measured, its bins.
 
-    `gain` is what it would have added when it was last asked, which is the most that it can add
-    later.
+    `gain` is what it would have added when it was last asked, an upper bound on what it adds later.
     """
 
     text: Text
@@ -96,8 +167,8 @@ class Judged:
 class Judge:
     """Runs texts in batches, and keeps the map of what the search has covered.
 
-    Texts are embedded first, in padded batches, and only what comes close is run for its bins.
-    If the subject itself is the encoder and its texts can be packed, one pass gives both.
+    If the subject itself is the encoder and its texts can be packed, one pass gives both their
+    embeddings and their bins. `capacity` is how many measured texts may wait for their turn.
     """
 
     def __init__(
@@ -106,69 +177,83 @@ class Judge:
         embedder: Embedder,
         seeds: Sequence[Text],
         similarity: float,
-        metric: Metric | None,
+        criterion: str | None,
     ) -> None:
         self.engine = engine
         self.similarity = similarity
-        self.metric = metric
+        self.criterion = criterion
         self.texts_run = 0
-        self.words: Array = None if metric is None else engine.backend.new_map()
+        self.bits: Array = None if criterion is None else engine.new_bits(criterion)
         self._embedder = embedder
-        self._at_once = False  # whether a pass gives both embeddings and bins
+        self._at_once = False  # whether one pass gives both embeddings and bins
+        self._packing: Packing | None = None
         self._seeds = np.empty((0, 0), dtype=np.float32)
         encodings = engine.subject.encode(seeds, engine.settings.max_length)
         longest = max((encoding.length for encoding in encodings), default=1)
-        touched = engine.layout.touched(longest) * engine.backend.code_type.itemsize
-        self.room = max(1, min(ROOM_TEXTS, ROOM_BYTES // max(touched, 1)))
+        cells = engine.group(criterion or engine.main).cells
+        touched = engine.layout.touched(longest) * code_type(cells).itemsize
+        self.capacity = max(1, min(MOST_TEXTS, MOST_BYTES // max(touched, 1)))
 
     def start(self, seeds: Sequence[Text]) -> None:
-        """Embed the seeds, and add everything that they hit to the map."""
-        self._at_once = self.metric is not None and _sees_the_same(self.engine, self._embedder)
-        if self.metric is None or not self._at_once or not seeds:
+        """Embed the seeds, and add everything they hit to the map."""
+        if self.criterion is not None and self._embedder.encoder is self.engine.subject:
+            self._packing = find_packing(self.engine.taps, self.engine.settings.max_length)
+            self._at_once = self._embeds_alike()
+        if self.criterion is None or not self._at_once or not seeds:
             self._seeds = self._embedder.embed(seeds)
             self.cover(seeds)
             return
         means = []
-        for window in self.engine.embed(seeds):
+        for window, found in embedded(self.engine, self._packing, seeds):
+            means += found
             for row in range(len(window.texts)):
-                means.append(window.mean(row))
-                self.engine.add(window, row, self.words, metric=self.metric)
+                self.engine.add(window, row, self.bits, self.criterion)
         self._seeds = np.stack(means)
 
+    def _embeds_alike(self) -> bool:
+        """Return whether the measured states give the encoder's embeddings.
+
+        In a few models the last of the hidden states is not what the encoder returns.
+        """
+        _, means = next(embedded(self.engine, self._packing, [PROBE_TEXT]))
+        return bool(np.allclose(self._embedder.embed([PROBE_TEXT])[0], means[0], atol=1e-4))
+
     def cover(self, texts: Sequence[Text]) -> None:
-        """Add everything that texts hit to the map, whatever they are like."""
-        if self.metric is None:
+        """Add everything that texts hit to the map."""
+        if self.criterion is None:
             return
-        hits = self.engine.new_hits()
-        for _ in self.engine.hit(texts, hits):
+        maps = self.engine.new_maps()
+        for _ in self.engine.hit(texts, maps):
             pass
-        self.words |= hits.of(self.metric)
+        self.bits |= maps[self.criterion]
 
     @property
     def coverage(self) -> float | None:
-        """The guide's coverage now, as a share of all bins."""
-        if self.metric is None:
+        """The guiding coverage so far, as a share of all bins."""
+        if self.criterion is None:
             return None
-        words = self.engine.backend.map_to_numpy(self.words)
-        return weigh(self.engine.identity(), words)[0].cover
+        identity = self.engine.identity()
+        measured = identity.criterion(self.criterion)
+        bits = self.engine.kernels.bits_to_numpy(self.bits, measured.cells)
+        return weigh(identity, bits, measured)[0].share
 
     def compare(self, seeds: Sequence[int], texts: Sequence[Text]) -> list[Judged]:
-        """Tell how close texts are to the seeds they were made from."""
+        """Judge how similar texts are to the seeds they were made from."""
         if not texts:
             return []
-        if self._at_once and self.engine.packing is not None and self.room >= len(texts):
+        if self._at_once and self._packing is not None and self.capacity >= len(texts):
             return list(self._compare_and_measure(seeds, texts))
         found = self._embedder.embed(texts)
         cosines = np.einsum("ij,ij->i", found, self._seeds[list(seeds)]).tolist()
         return [self._judged(text, cosine) for text, cosine in zip(texts, cosines, strict=True)]
 
     def _compare_and_measure(self, seeds: Sequence[int], texts: Sequence[Text]) -> Iterator[Judged]:
-        """Do the same in one pass with the bins of what comes close."""
+        """Do the same, and keep the bins of the similar texts, in one pass."""
         self.texts_run += len(texts)
         left = iter(seeds)
-        for window in self.engine.embed(texts):
-            for row, text in enumerate(window.texts):
-                one = self._judged(text, float(window.mean(row) @ self._seeds[next(left)]))
+        for window, means in embedded(self.engine, self._packing, texts):
+            for row, (text, mean) in enumerate(zip(window.texts, means, strict=True)):
+                one = self._judged(text, float(mean @ self._seeds[next(left)]))
                 if one.similar:
                     self._take_codes(one, window, row)
                 yield one
@@ -177,8 +262,8 @@ class Judge:
         return Judged(text, cosine, cosine >= self.similarity)
 
     def measure(self, judged: Sequence[Judged]) -> None:
-        """Run texts through the subject if they were not, and say what each would add now."""
-        if self.metric is None:
+        """Measure the texts that were not measured yet, and find what each would add now."""
+        if self.criterion is None:
             return
         new = [one for one in judged if not one.measured]
         self.texts_run += len(new)
@@ -193,22 +278,14 @@ class Judge:
     def _take_codes(self, one: Judged, window: Window, row: int) -> None:
         one.measured = True
         one.length = window.length(row)
-        if one.length and self.metric is not None:
-            one.codes = window.codes(row, self.metric)
+        if one.length and self.criterion is not None:
+            one.codes = self.engine.codes(window, row, self.criterion)
 
     def gain(self, one: Judged, take: bool = False) -> float:
-        """Return what a text that was measured adds now; `take` adds it."""
-        new = self.engine.walk(one.codes, one.length, self.words, take) if one.length else (0, 0)
-        one.gain = float(gain_share(self.engine.layout, self.engine.settings, *new))
+        """Return what a measured text adds now; with `take`, add it."""
+        assert self.criterion is not None
+        new = (0, 0)
+        if one.length:
+            new = self.engine.walk(one.codes, one.length, self.bits, self.criterion, take)
+        one.gain = float(self.engine.gain(self.criterion, *new))
         return one.gain
-
-
-def _sees_the_same(engine: Engine, embedder: Embedder) -> bool:
-    """Return whether the subject is the encoder, and its last hidden states are what that embeds.
-
-    In a few models these are not the last that it returns.
-    """
-    if embedder.encoder is not engine.subject:
-        return False
-    window = next(engine.embed([PROBE_TEXT]))
-    return bool(np.allclose(embedder.embed([PROBE_TEXT])[0], window.mean(0), atol=1e-4))

@@ -1,50 +1,61 @@
-"""Texts of different lengths in one row, so that a few texts make a full batch.
+"""Pack texts of different lengths into one row, so that a few texts fill a batch.
 
-Nothing in a transformer but its attention looks at more than one position. So texts may follow
-each other in one row if every text is told its own positions and attends to itself alone. The
-second is done here: for each group of equally long texts the model's own eager attention is
-called. A text's states are then bit for bit those of a batch without company; before a model is
-run in this way, that is checked on a few texts, and if it does not hold, it is not used.
+In a transformer only attention looks at more than one position. So texts may follow each other in
+one row if each gets its own positions and attends only to itself. For the latter, the model's own
+eager attention is called for each group of equally long texts. The states of a text are then bit
+for bit those of an ordinary batch. This is checked on a few texts before a model is run in packs;
+a model that fails is never packed.
 
-What comes behind the layers, such as a classifier, would see one text where there are many: a pack
-gives no predictions.
+What follows the layers, such as a classifier, would see one text where there are several: packs
+give no predictions.
 """
 
 from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.functional import normalize
 from transformers import AttentionInterface
 
 from mncover.engine.batches import Encoding
-from mncover.engine.parallel import side_by_side
+from mncover.engine.measure import errors_named, measure
+from mncover.engine.parallel import batch_tokens, parallel
 from mncover.engine.subject import MIN_TOKENS, PROBE_TEXT, Subject
 from mncover.engine.taps import Forward, Key, Read, Taps
+from mncover.types import Text
+
+if TYPE_CHECKING:
+    from mncover.data.layout import Kind
+    from mncover.engine.readers import Reader
 
 States = dict[Key, Tensor]
 Shapes = list[tuple[int, int]]
 
 PACKED = "mncover_packed"
-# Half as long, and so on, is tried until packs agree: a model with a window agrees within it.
+# The reach is halved down to this until packs agree: a model with a window agrees within it.
 SHORTEST_REACH = 8
+_NOT_RUN = Encoding({"input_ids": []}, False)
 
 
 @dataclass(frozen=True, slots=True)
 class Pack:
-    """Groups of equally long texts, one behind the other in one row: how many, and how long."""
+    """Groups of equally long texts that follow each other in one row: their sizes and lengths."""
 
     groups: tuple[tuple[int, int], ...]
     causal: bool
 
     def cut(self, values: Tensor, dim: int) -> Iterator[Tensor]:
-        """Yield the values of each group, whose dimension of positions becomes [texts, T]."""
+        """Yield the values of each group; the dimension of positions becomes [texts, T]."""
         start = 0
         for n, length in self.groups:
             part = values.narrow(dim, start, n * length)
@@ -57,30 +68,51 @@ _running: ContextVar[Pack] = ContextVar("mncover_pack")
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """How a subject's texts are packed; made by `find_packing`.
+    """How to pack a subject's texts; made by `find_packing`.
 
-    `reach` is the longest text that may be in a pack, `first` the number of a text's first
-    position.
+    `reach` is the length of the longest text that may be packed, `first` the number of a text's
+    first position.
     """
 
     taps: Taps
     reach: int
     first: int
 
-    def inputs(self, groups: Sequence[Sequence[Encoding]]) -> dict[str, Tensor]:
-        """Put groups of equally long texts into one row."""
-        texts = [text for group in groups for text in group]
-        rows = {name: [i for t in texts for i in t.inputs[name]] for name in texts[0].inputs}
-        rows["position_ids"] = [self.first + i for text in texts for i in range(text.length)]
-        device = self.taps.subject.device
-        return {name: torch.tensor([row], device=device) for name, row in rows.items()}
+    def measure(
+        self,
+        taps: Taps,
+        texts: Sequence[Text],
+        encodings: Sequence[Encoding],
+        reader: Reader,
+        batch_size: int,
+        advance: Callable[[int], None],
+    ) -> NDArray[np.float32]:
+        """Run every text once, as the engine's `measure` does, but the short ones in packs.
+
+        Packed texts have no class probabilities: theirs are NaN.
+        """
+        subject, n = taps.subject, taps.subject.workers
+        lengths = [one.length if one.length <= self.reach else 0 for one in encodings]
+
+        def run(rows: list[int]) -> list[int]:
+            groups = groups_of(rows, lengths)
+            members = [[encodings[row] for row in group] for group in groups]
+            ids = [subject.tensors(group)["input_ids"] for group in members]
+            self.run(forward, members, list(map(reader.begin, groups, ids)))
+            return rows
+
+        with errors_named(texts), taps.open(PACKED) as forward, parallel(n) as run_all:
+            for rows in run_all(run, packs(lengths, batch_size, batch_tokens(n), n)):
+                advance(len(rows))
+        long = [_NOT_RUN if length else one for one, length in zip(encodings, lengths, strict=True)]
+        return measure(taps, texts, long, reader, batch_size, advance)
 
     def run(
         self, forward: Forward, groups: Sequence[Sequence[Encoding]], reads: list[Read]
     ) -> None:
-        """Run groups of equally long texts in one row; each has its own reader.
+        """Run groups of equally long texts in one row, each with its own reader.
 
-        A row of very few tokens is filled up with copies, for the reason that `Subject.inputs` has.
+        A row of very few tokens is repeated, for the reason given in `Subject.inputs`.
         """
         shapes = [(len(group), group[0].length) for group in groups]
         copies = -(-MIN_TOKENS // sum(n * length for n, length in shapes))
@@ -88,24 +120,30 @@ class Packing:
 
         def read(kind: Any, layer: int, values: Any) -> None:
             parts = values if kind == "attention" else (p[0] for p in pack.cut(values, 1))
-            for one, part in zip(reads, parts, strict=False):  # behind them are copies
+            for one, part in zip(reads, parts, strict=False):  # copies follow them
                 one(kind, layer, part)
 
         token = _running.set(pack)
         try:
-            forward(self.inputs([*groups] * copies), read)
+            forward(self._inputs([text for group in groups for text in group] * copies), read)
         finally:
             _running.reset(token)
 
+    def _inputs(self, texts: Sequence[Encoding]) -> dict[str, Tensor]:
+        rows = {name: [i for t in texts for i in t.inputs[name]] for name in texts[0].inputs}
+        rows["position_ids"] = [self.first + i for text in texts for i in range(text.length)]
+        device = self.taps.subject.device
+        return {name: torch.tensor([row], device=device) for name, row in rows.items()}
+
 
 def find_packing(taps: Taps, max_length: int) -> Packing | None:
-    """Return how texts can be packed so that nothing changes, or None if they cannot.
+    """Return how to pack texts without changing anything, or None if that is impossible.
 
-    On a GPU, and where several threads share a batch, they are not: rounding may then depend on
-    the size of a matrix, and a few texts that agree prove nothing.
+    On a GPU, and where several threads share a batch, rounding may depend on the size of a matrix:
+    a few texts that agree prove nothing, so nothing is packed.
     """
     subject = taps.subject
-    shared = subject.lanes == 1 and torch.get_num_threads() > 1
+    shared = subject.workers == 1 and torch.get_num_threads() > 1
     takes = inspect.signature(subject.runner.forward).parameters
     if taps.way != "hooks" or "position_ids" not in takes or subject.device.type != "cpu" or shared:
         return None
@@ -114,12 +152,12 @@ def find_packing(taps: Taps, max_length: int) -> Packing | None:
     while packing.reach >= SHORTEST_REACH:
         if _agrees(packing, text):
             return packing
-        packing = Packing(taps, packing.reach // 2, packing.first)
+        packing = replace(packing, reach=packing.reach // 2)
     return None
 
 
 def _probes(reach: int) -> list[Shapes]:
-    """Return the packs that are tried: of many lengths, of two, short ones, equal ones."""
+    """Return the packs to try: of many lengths, of two, of short texts, of equal texts."""
     lengths = [reach, reach // 2 + 1, reach // 4 + 1, 9, 6, 3]
     ones = [(1, length) for length in dict.fromkeys(lengths) if length <= reach]
     return [ones, [ones[0], ones[-1]], ones[-2:], [(3, 5), (2, 4), (1, 3)]]
@@ -130,12 +168,12 @@ def _start_of(text: Encoding, n: int) -> Encoding:
 
 
 def _first_position(subject: Subject) -> int:
-    """Return 0, or what comes behind the rows that a table of positions keeps for padding."""
+    """Return 0, or the first row after those that a position table reserves for padding."""
     return next(((table.padding_idx or 0) + 1 for table in subject.padded_position_tables()), 0)
 
 
 def _agrees(packing: Packing, text: Encoding) -> bool:
-    """Return whether texts in packs have bit for bit the states that each of them has alone."""
+    """Return whether texts have bit for bit the same states in packs as alone."""
     probes = _probes(packing.reach)
     lengths = {length for shapes in probes for _, length in shapes}
     alone = _seen_alone(packing.taps, {length: _start_of(text, length) for length in lengths})
@@ -147,21 +185,21 @@ def _agrees(packing: Packing, text: Encoding) -> bool:
         return all(_equal(s, alone[length]) for s, (_, length) in zip(seen, shapes, strict=True))
 
     try:
-        with packing.taps.open(PACKED) as forward, side_by_side(packing.taps.subject.lanes) as each:
+        with packing.taps.open(PACKED) as forward, parallel(packing.taps.subject.workers) as each:
             return all(each(run, probes))
     except (AttributeError, IndexError, RuntimeError, TypeError, ValueError):
         return False
 
 
 def _seen_alone(taps: Taps, texts: dict[int, Encoding]) -> dict[int, States]:
-    """Return the states of texts of some lengths, each in a batch of its own."""
+    """Return the states of texts by length, each run in a batch of its own."""
 
     def run(text: Encoding) -> States:
         seen: States = {}
         forward(taps.subject.inputs([text]), _keep(seen))
         return seen
 
-    with taps.open() as forward, side_by_side(taps.subject.lanes) as each:
+    with taps.open() as forward, parallel(taps.subject.workers) as each:
         return dict(zip(texts, each(run, texts.values()), strict=True))
 
 
@@ -174,10 +212,10 @@ def _keep(seen: States) -> Read:
 
 
 def packs(lengths: Sequence[int], most_texts: int, most_tokens: int, n: int) -> list[list[int]]:
-    """Return lists of indices of texts that run in one row, the longest first; `n` at a time.
+    """Return packs of text indices, longest texts first, of which `n` run at a time.
 
-    Packs have about equally many tokens, on an average `most_tokens` at most, and there are so
-    many that none runs alone, unless all are small. Texts of no tokens are left out.
+    Packs have about the same number of tokens, at most `most_tokens` on average, and their number
+    is a multiple of `n` unless there are few tokens in all. Texts without tokens are left out.
 
     >>> packs([3, 90, 4, 0, 88, 3], 32, 352, 2)
     [[1], [4, 2, 0, 5]]
@@ -198,14 +236,8 @@ def packs(lengths: Sequence[int], most_texts: int, most_tokens: int, n: int) -> 
 
 
 def groups_of(rows: Sequence[int], lengths: Sequence[int]) -> list[list[int]]:
-    """Cut the indices of a pack, sorted by length, where the length changes."""
-    found: list[list[int]] = []
-    for row in rows:
-        if found and lengths[found[-1][0]] == lengths[row]:
-            found[-1].append(row)
-        else:
-            found.append([row])
-    return found
+    """Split the indices of a pack, which are sorted by length, where the length changes."""
+    return [list(group) for _, group in groupby(rows, key=lengths.__getitem__)]
 
 
 def _attention(
@@ -216,7 +248,7 @@ def _attention(
     attention_mask: Tensor | None,
     **options: Any,
 ) -> tuple[Tensor, list[Tensor]]:
-    """Let each group of the pack that runs attend to itself, by the model's own function."""
+    """Let each group of the running pack attend to itself, by the model's own function."""
     pack = _running.get()
     eager = sys.modules[type(module).__module__].eager_attention_forward
     outputs, weights = [], []
@@ -231,10 +263,9 @@ def _attention(
 
 
 def _with_copies(states: Tensor) -> Tensor:
-    """Return states [n, T, heads, width] as attention takes them, few ones with copies.
+    """Return states [n, T, heads, width] as attention takes them, repeated if they are few.
 
-    Copies, and the order in memory that they would have in a batch of their own, for the reason
-    that `Subject.inputs` has.
+    They get the memory layout of a batch of their own, for the reason given in `Subject.inputs`.
     """
     copies = -(-MIN_TOKENS // (states.shape[0] * states.shape[1]))
     return (states.repeat(copies, 1, 1, 1) if copies > 1 else states).transpose(1, 2)
@@ -246,3 +277,37 @@ def _causal_mask(length: int, like: Tensor) -> Tensor:
 
 
 AttentionInterface.register(PACKED, _attention)
+
+
+class MeanReader:
+    """Passes everything on to another reader, and keeps the means of the last hidden states.
+
+    They are normalised to length one: what `Embedder` returns, but without padding.
+    """
+
+    def __init__(self, taps: Taps) -> None:
+        self.taps = taps
+        self.means: dict[int, NDArray[np.float32]] = {}
+
+    def wrap(self, reader: Reader) -> MeanReader:
+        """Start over with another window's reader."""
+        self.reader = reader
+        self.means = {}
+        return self
+
+    def begin(self, rows: list[int], ids: Tensor) -> Read:
+        """Take a batch's text indices and tokens [n, T]; return what reads its sites."""
+        pass_on = self.reader.begin(rows, ids)
+
+        def read(kind: Kind, layer: int, tensor: Tensor) -> None:
+            pass_on(kind, layer, tensor)
+            if (kind, layer) == ("hidden", self.taps.n_hidden - 1):
+                means = normalize(tensor[: len(rows)].float().mean(1), dim=-1)
+                self.means.update(zip(rows, means.cpu().numpy(), strict=True))
+
+        return read
+
+    def of(self, rows: Sequence[int]) -> list[NDArray[np.float32]]:
+        """Return the means of texts; zeros for a text without tokens."""
+        zeros = np.zeros(self.taps.width[-1], dtype=np.float32)
+        return [self.means.get(row, zeros) for row in rows]

@@ -1,26 +1,23 @@
-"""Fill templates such as "{name} is {a:profession}." with words. No torch here.
+"""Make a suite of tests from a recipe: a TOML file of templates and transformations. No torch.
 
-A field names a lexicon: `{name}`. The same field twice is the same word; `{name}` and `{name2}`
-are two different words of one lexicon. `{a:thing}` puts "a" or "an" before the word.
-
-Make a suite of tests from a recipe, a TOML file of templates and perturbations. No torch here.
-
-docs/suites.md describes it. Every complaint names the file and the test.
+docs/suites.md describes recipes. Every error names the file and the test. A template is a text with
+fields, such as "{name} is {a:profession}.": a field names a lexicon and stands for the same word
+wherever it occurs; `{name}` and `{name2}` are two different words of one lexicon, and `{a:thing}`
+puts "a" or "an" before the word.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 import random
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mncover.augment.transforms.rewriting import perturbation, variants_of
-from mncover.augment.transforms.words import lexicon
+from mncover.augment.transforms import Transform, transform, variants_of
+from mncover.augment.transforms.words import article, lexicon
 from mncover.data.files import read_toml
 from mncover.errors import MnCoverError, SettingsError, TextError
 from mncover.suites.expectations import Expectation
@@ -28,6 +25,7 @@ from mncover.suites.formats import read_texts
 from mncover.suites.model import KINDS, Case, Kind, Suite, Test
 from mncover.types import Text
 
+Field = tuple[str, str]  # a lexicon, and the digits after it
 _FIELD = re.compile(r"\{(a:)?([A-Za-z_]+?)(\d*)\}")
 
 
@@ -37,18 +35,17 @@ def fill_template(
     n: int | None = None,
     seed: int = 0,
 ) -> list[Text]:
-    """Return the texts of a template, each once: all of them, or n drawn by a seed.
+    """Return the texts of a template, each once: all of them, or n drawn at random.
 
-    `lexicons` come before the bundled ones. A pair is filled with the same words on both sides.
+    `lexicons` take precedence over the bundled ones. Both sides of a pair get the same words.
 
     >>> fill_template("{who} is {a:what}.", {"who": ["Ann", "Bo"], "what": ["actor"]})
     ['Ann is an actor.', 'Bo is an actor.']
     """
     parts = [template] if isinstance(template, str) else list(template)
-    fields = list(dict.fromkeys(field for part in parts for field in _fields(part)))
-    words = [_words(name, lexicons or {}) for name, _ in fields]
+    words = {field: _words(field[0], lexicons or {}) for part in parts for field in _fields(part)}
     texts: dict[Text, None] = {}
-    for filling in _fillings(fields, words, n, seed):
+    for filling in _fillings(words, n, seed):
         filled = [_filled(part, filling) for part in parts]
         texts.setdefault(filled[0] if isinstance(template, str) else (filled[0], filled[1]))
         if len(texts) == n:
@@ -56,8 +53,8 @@ def fill_template(
     return list(texts)
 
 
-def _fields(template: str) -> list[tuple[str, str]]:
-    """Return the lexicon and number of each field; refuse braces that are no field."""
+def _fields(template: str) -> list[Field]:
+    """Return the lexicon and number of each field; refuse braces that are not a field."""
     rest = _FIELD.sub("", template)
     if "{" in rest or "}" in rest:
         raise SettingsError(f"{template!r}: a field is {{lexicon}}, {{lexicon2}} or {{a:lexicon}}.")
@@ -72,42 +69,32 @@ def _words(name: str, lexicons: Mapping[str, Sequence[str]]) -> Sequence[str]:
 
 
 def _fillings(
-    fields: Sequence[tuple[str, str]], words: Sequence[Sequence[str]], n: int | None, seed: int
-) -> Iterator[dict[tuple[str, str], str]]:
-    """Yield a word for each field: every combination, in order or, for n of them, drawn."""
-    sizes = [len(w) for w in words]
-    total, rng = math.prod(sizes), random.Random(seed)
-    if n is None or n >= total:
-        numbers: Iterator[Sequence[int]] = itertools.product(*(range(size) for size in sizes))
-    else:
-        drawn = rng.sample(range(total), min(total, 20 * n))  # some have one word twice
-        numbers = (_digits(number, sizes) for number in drawn)
-    for places in numbers:
-        chosen = {f: w[i] for f, w, i in zip(fields, words, places, strict=True)}
+    words: dict[Field, Sequence[str]], n: int | None, seed: int
+) -> Iterator[dict[Field, str]]:
+    """Yield a word for each field: every combination in order, or enough of them for n, drawn."""
+    total = math.prod(map(len, words.values()))
+    numbers: Sequence[int] = range(total)
+    if n is not None and n < total:
+        numbers = random.Random(seed).sample(numbers, min(total, 20 * n))  # some repeat a word
+    for number in numbers:
+        left, chosen = number, dict[Field, str]()
+        for field in reversed(words):
+            left, place = divmod(left, len(words[field]))
+            chosen[field] = words[field][place]
         if _differ(chosen):
             yield chosen
 
 
-def _digits(number: int, sizes: Sequence[int]) -> list[int]:
-    """Return which combination a number stands for."""
-    places = []
-    for size in reversed(sizes):
-        number, place = divmod(number, size)
-        places.append(place)
-    return places[::-1]
-
-
-def _differ(chosen: Mapping[tuple[str, str], str]) -> bool:
+def _differ(chosen: Mapping[Field, str]) -> bool:
     """Return whether the fields of one lexicon all have different words."""
     pairs = [(name, word) for (name, _), word in chosen.items()]
     return len(set(pairs)) == len(pairs)
 
 
-def _filled(template: str, words: Mapping[tuple[str, str], str]) -> str:
+def _filled(template: str, words: Mapping[Field, str]) -> str:
     def word(match: re.Match[str]) -> str:
         found = words[match[2], match[3]]
-        article = ("an " if found[0].lower() in "aeiou" else "a ") if match[1] and found else ""
-        return article + found
+        return f"{article(found)} {found}" if match[1] and found else found
 
     return _FIELD.sub(word, template)
 
@@ -119,7 +106,7 @@ _KNOWN = {
 
 
 def make_suite(path: Path, seed: int = 0) -> Suite:
-    """Return the suite that a recipe describes; equal seeds give equal suites."""
+    """Return the suite that a recipe describes; the same seed gives the same suite."""
     recipe = read_toml(path)
     unknown = sorted(set(recipe) - {"labels", "lexicons", "tests"})
     try:
@@ -161,10 +148,10 @@ class _Maker:
     def _make(self, name: str, row: dict[str, Any]) -> Test:
         unknown = sorted(set(row) - _KNOWN)
         if unknown:
-            raise TextError(f"unknown {unknown[0]!r}; known are {', '.join(sorted(_KNOWN))}.")
+            raise TextError(f"unknown {unknown[0]!r}; known: {', '.join(sorted(_KNOWN))}.")
         cases = self._cases(row)
         if not cases:
-            raise TextError("it has no cases: nothing in its texts can be changed so.")
+            raise TextError("it has no cases: there is nothing to change in its texts.")
         kind = _kind(row)
         expectation = Expectation.from_json(
             row.get("expectation", "label" if kind == "MFT" else "inv")
@@ -178,34 +165,40 @@ class _Maker:
         texts, label = self._texts(row), row.get("label")
         if not (label is None or (isinstance(label, int | str) and not isinstance(label, bool))):
             raise TextError(f"'label' must be a class, got {label!r}.")
-        perturbs = [perturbation(name) for name in _strings(row.get("perturb", []), "perturb")]
-        if not perturbs:
+        changes = [_transform(name) for name in _strings(row.get("perturb", []), "perturb")]
+        if not changes:
             return [Case((text,), label) for text in texts]
         n, rng = _whole(row, "variants", 1), random.Random(f"{self.seed} {self.number}")
-        changed = [(text, variants_of(text, perturbs, n, rng)) for text in texts]
+        changed = [(text, variants_of(text, changes, n, rng)) for text in texts]
         return [Case((text, *variants), label) for text, variants in changed if variants]
 
     def _texts(self, row: dict[str, Any]) -> list[Text]:
         given = [source for source in ("template", "texts", "file") if source in row]
         if len(given) != 1:
-            raise TextError("give its texts by one of 'template', 'texts' and 'file'.")
-        n = _whole(row, "n", None)
-        makers: dict[str, Callable[[Any], list[Text]]] = {
-            "template": lambda value: self._filled(value, n),
-            "texts": lambda value: [_text(item) for item in _list(value, "texts")],
-            "file": lambda value: read_texts(self.folder / str(value)).texts,
-        }
-        found = makers[given[0]](row[given[0]])
+            raise TextError("give its texts by exactly one of 'template', 'texts' and 'file'.")
+        n, value = _whole(row, "n", None), row[given[0]]
+        if given == ["template"]:
+            found = self._filled(value, n)
+        elif given == ["texts"]:
+            found = [_text(item) for item in _list(value, "texts")]
+        else:
+            found = read_texts(self.folder / str(value)).texts
         if n is not None and len(found) > n:
             found = random.Random(f"{self.seed} {self.number} texts").sample(found, n)
         return found
 
     def _filled(self, value: Any, n: int | None) -> list[Text]:
-        """Fill one template, or several in turn; a pair is a list of two in the list."""
+        """Fill one template or a list of them; a pair is a list of two within the list."""
         templates = [_text(item) for item in (value if isinstance(value, list) else [value])]
         seed = 1000 * self.seed + self.number
         found = [t for one in templates for t in fill_template(one, self.lexicons, n, seed)]
         return list(dict.fromkeys(found))
+
+
+def _transform(name: str) -> Transform:
+    if name == "WordSwapMaskedLM":
+        raise SettingsError(f"{name} needs a language model, which a recipe cannot name.")
+    return transform(name)
 
 
 def _kind(row: dict[str, Any]) -> Kind:
@@ -219,7 +212,7 @@ def _kind(row: dict[str, Any]) -> Kind:
 def _whole(row: dict[str, Any], name: str, default: Any) -> Any:
     value = row.get(name, default)
     if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
-        raise TextError(f"{name!r} must be a whole number from 1, got {value!r}.")
+        raise TextError(f"{name!r} must be a whole number of at least 1, got {value!r}.")
     return value
 
 

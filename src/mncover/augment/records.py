@@ -1,43 +1,39 @@
-"""What the search for new texts may be told.
-
-What a search found, and which transformations earned their place. No torch here.
-"""
+"""What a search is told, what it found, and which transformations earned their place. No torch."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Literal, get_args
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
 
-from mncover.criteria import Metric
+from mncover.criteria import CRITERIA
 from mncover.errors import SettingsError
 from mncover.types import Text
 
-# What a new text must raise; "none" takes any text that still means the same.
-Guide = Literal["cover", "mncover", "none"]
-GUIDES: tuple[Guide, ...] = get_args(Guide)
+# The coverage that a new text must raise; "none" accepts any text that still means the same.
+NO_GUIDE = "none"
 
 
-def check_guide(name: str) -> Guide:
-    """Return the guide of a name; refuse an unknown one."""
-    for known in GUIDES:
-        if name == known:
-            return known
-    raise SettingsError(f"the guide must be one of {', '.join(GUIDES)}, got {name!r}.")
+def check_guide(name: str) -> str:
+    """Return the name of a guide, a criterion or "none"; refuse an unknown one."""
+    if name not in (*CRITERIA, NO_GUIDE):
+        known = ", ".join((*CRITERIA, NO_GUIDE))
+        raise SettingsError(f"the guide must be one of {known}, got {name!r}.")
+    return name
 
 
 @dataclass(frozen=True, slots=True)
 class AugmentSettings:
     """How Algorithm 1 searches.
 
-    A text is accepted if it adds more than `threshold` to the guide's coverage and its embedding
-    has a cosine of at least `similarity` with its seed's. Each seed gets up to `max_iter`
-    attempts. `seed` decides all that is left to chance.
+    A text is accepted if it adds more than `threshold` to the guide's coverage and the cosine of
+    its embedding and its seed's is at least `similarity`. Each seed gets up to `max_iter`
+    attempts. All random choices follow from `seed`.
     """
 
     transforms: tuple[str, ...]
-    guide: Guide = "cover"
+    guide: str = "cover"
     similarity: float = 0.85
     threshold: float = 0.0
     max_iter: int = 10
@@ -55,17 +51,17 @@ class AugmentSettings:
             raise SettingsError(f"`max_iter` must be at least 1, got {self.max_iter}.")
 
     @property
-    def metric(self) -> Metric | None:
-        """The coverage that guides the search, if one does."""
-        return None if self.guide == "none" else self.guide
+    def criterion(self) -> str | None:
+        """The criterion that guides the search, if any."""
+        return None if self.guide == NO_GUIDE else self.guide
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """A text that was accepted.
+    """An accepted text.
 
     `transforms` are those that changed its seed, in order; `gain` is what it added to the guide's
-    coverage, as a share of all bins, None without a guide.
+    coverage, as a share of all bins, or None without a guide.
     """
 
     seed: int
@@ -79,9 +75,9 @@ class Accepted:
 class Tally:
     """What became of the attempts.
 
-    `made` counts those that made a text not seen before, `similar` those of them that came close
-    enough to their seed. `drawn` and `changed` count, for each transformation, how often it was
-    drawn and how often it found something to change.
+    `made` counts attempts that made a text not seen before, `similar` those whose text was also
+    close enough to its seed. `drawn` and `changed` count, for each transformation, how often it
+    was drawn and how often it found something to change.
     """
 
     attempts: int = 0
@@ -92,8 +88,38 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
+class SearchState:
+    """Everything that a search has decided so far."""
+
+    seed: int
+    tries: int
+    accepted: list[Accepted]
+    tally: Tally
+    texts_run: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the state as plain values."""
+        # Field by field: `asdict` breaks a Counter.
+        plain = {one.name: getattr(self, one.name) for one in fields(self)}
+        tally = {one.name: getattr(self.tally, one.name) for one in fields(Tally)}
+        return {**plain, "accepted": [asdict(one) for one in self.accepted], "tally": tally}
+
+    @classmethod
+    def from_json(cls, row: dict[str, Any]) -> SearchState:
+        """Make a state from what `to_json` returned."""
+        counts = {name: Counter(row["tally"][name]) for name in ("drawn", "changed")}
+        tally = Tally(**{**row["tally"], **counts})
+        return cls(**{**row, "accepted": list(map(_accepted, row["accepted"])), "tally": tally})
+
+
+def _accepted(row: dict[str, Any]) -> Accepted:
+    text = row["text"] if isinstance(row["text"], str) else tuple(row["text"])
+    return Accepted(**{**row, "text": text, "transforms": tuple(row["transforms"])})
+
+
+@dataclass(frozen=True, slots=True)
 class Earning:
-    """How a transformation, or several in a row, fared; `mean_gain` is of the accepted texts."""
+    """How one transformation, or several in a row, did; `mean_gain` is over accepted texts."""
 
     transforms: tuple[str, ...]
     drawn: int | None
@@ -104,11 +130,11 @@ class Earning:
 
 @dataclass(slots=True)
 class Augmented:
-    """The accepted texts of a search, in order, and its account.
+    """The accepted texts of a search, in order, and its statistics.
 
     `seeds` is the number of seed texts; `before` and `after` are the guide's coverage by the
-    seeds, and by seeds and accepted texts, None without a guide; `texts_run` says how many texts
-    the subject ran, those that were guessed in vain included.
+    seeds, and by seeds and accepted texts, or None without a guide; `texts_run` is how many texts
+    the subject ran, including wrong guesses.
     """
 
     seeds: int
@@ -120,11 +146,11 @@ class Augmented:
 
     @property
     def model_calls(self) -> int:
-        """How many texts had to be run, one attempt after the other: the similar ones."""
+        """How many texts have to be run if attempts are made one by one: the similar ones."""
         return self.tally.similar
 
     def by_transform(self, names: Sequence[str]) -> list[Earning]:
-        """Return how each transformation fared, most accepted first."""
+        """Return how each transformation did, most accepted first."""
         found = [
             _earning(
                 (name,),
@@ -137,7 +163,7 @@ class Augmented:
         return sorted(found, key=lambda earning: -earning.accepted)
 
     def by_combination(self) -> list[Earning]:
-        """Return how those fared that made accepted texts together, most accepted first."""
+        """Return how each combination of transformations did, most accepted first."""
         groups: dict[tuple[str, ...], list[Accepted]] = {}
         for one in self.accepted:
             groups.setdefault(one.transforms, []).append(one)

@@ -1,15 +1,15 @@
 """Algorithm 1: grow a set of texts by those that make the model do something new.
 
-For each seed text two transformations are drawn: the first from the queue of those that worked,
-or at random as long as none has, the second at random. What they make of the seed is accepted if
-it raises the coverage over everything seen so far and still means the same; then its
-transformations join the queue and the next seed comes. Otherwise there is another attempt.
+For each seed text two transformations are drawn: the first from the queue of those that worked, or
+at random while it is empty; the second at random. The resulting text is accepted if it raises the
+coverage of everything seen so far and still means the same. Then its transformations join the
+queue and the next seed follows; otherwise there is another attempt.
 
-The outcome is that of going attempt by attempt. The model, however, runs many texts at once. Nearly
-every text that still means the same adds something, so a plan is made as if all of them did; the
-texts in it are run together, and the plan is followed as long as it comes true. Making the plan,
-the attempts of some coming seeds are guessed in the same manner, so that the encoder, too, sees
-many texts. A wrong guess costs time and changes nothing.
+The outcome is that of one attempt after the other, but the model runs many texts at once. Nearly
+every text that still means the same adds something, so a plan is made as if all did. Its texts are
+run together, and it is followed as long as it comes true. While planning, the attempts of coming
+seeds are guessed in the same way, so that the encoder, too, sees many texts. A wrong guess costs
+time but changes nothing.
 """
 
 from __future__ import annotations
@@ -17,35 +17,25 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from mncover.augment.attempts import Attempt, Candidate, Drawing, Maker
 from mncover.augment.judge import Judge, Judged
-from mncover.augment.records import Accepted, Augmented, AugmentSettings
-from mncover.augment.resume import SearchState, Unfinished
+from mncover.augment.records import Accepted, Augmented, AugmentSettings, SearchState
 from mncover.augment.transforms import Transform
 from mncover.types import Text
 
-# Seeds whose attempts are compared together: more fill the batches better.
+# The most seeds whose attempts are compared together; more fill the batches better.
 MOST_AHEAD = 256
-# As long as the queue is short each success changes what is drawn next, and guesses go wrong: only
-# a part of what it holds is guessed ahead.
+# While the queue is short, each success changes what is drawn next and guesses are often wrong: the
+# seeds guessed ahead are at most this part of its length, but at least LEAST_AHEAD.
 LEAST_AHEAD, PART_AHEAD = 8, 8
-# Texts that a plan may accept, at the least and at first; at most as many as there is room for.
-# What comes behind a text that added nothing has to be planned anew.
+# How many texts a plan may accept, at least and at first; at most what fits into memory. After a
+# text that added nothing, the rest has to be planned again.
 LEAST_PLANNED, FIRST_PLANNED = 8, 64
 
 
-class Planned(NamedTuple):
-    """An attempt, what it makes, and whether that is thought to be accepted."""
-
-    attempt: Attempt
-    made: Candidate
-    accepted: bool
-
-
 class Search:
-    """One run of the algorithm, attempt by attempt, until all seeds have had their turn."""
+    """One run of the algorithm, one attempt per step."""
 
     def __init__(
         self,
@@ -61,14 +51,15 @@ class Search:
         self.most_ahead = most_ahead
         self.found = Augmented(len(seeds))
         self.seed = self.tries = 0
-        self.whole = True  # not so while an attempt is being put on record
+        self.whole = True  # False while an attempt is being recorded
         self._queue: list[str] = []
         self._seen: set[Text] = set(seeds)
         self._drawing = Drawing(settings.transforms, settings.seed)
         self._maker = Maker(seeds, transforms, self._drawing)
         self._judged: dict[tuple[int, Text], Judged] = {}
-        self._plan: deque[Planned] = deque()
-        self._planned = min(judge.room, FIRST_PLANNED)  # how many texts the next plan may accept
+        # attempts, what they make, and whether that is expected to be accepted
+        self._plan: deque[tuple[Attempt, Candidate, bool]] = deque()
+        self._planned = min(judge.capacity, FIRST_PLANNED)  # what the next plan may accept
 
     @property
     def done(self) -> bool:
@@ -76,7 +67,7 @@ class Search:
         return self.seed == len(self.seeds)
 
     def start(self) -> None:
-        """Count what the seeds, and the texts accepted before, cover."""
+        """Measure the seeds, and the texts accepted before an interruption."""
         self.judge.start(self.seeds)
         self.found.before = self.judge.coverage
         self.judge.cover([one.text for one in self.found.accepted])
@@ -87,7 +78,7 @@ class Search:
         return SearchState(self.seed, self.tries, found.accepted, found.tally, found.texts_run)
 
     def restore(self, state: SearchState) -> None:
-        """Go on from a state; before `start`."""
+        """Resume from a state; to be called before `start`."""
         self.seed, self.tries = state.seed, state.tries
         for one in state.accepted:
             self._accept(one)
@@ -98,22 +89,22 @@ class Search:
         """Make the next attempt; return the text if it was accepted."""
         if not self._plan:
             self._make_plan()
-        attempt, made, thought = self._plan.popleft()
+        attempt, made, expected = self._plan.popleft()
         self.whole = False
         accepted = self._try(attempt, made)
         if accepted is not None:
             self._accept(accepted)
         self.seed, self.tries = self._after(attempt, accepted is not None)
         self.whole = True
-        if thought != (accepted is not None):
+        if expected != (accepted is not None):
             self._plan.clear()
             self._planned = max(LEAST_PLANNED, self._planned // 2)
         elif not self._plan:
-            self._planned = min(self.judge.room, 2 * self._planned)
+            self._planned = min(self.judge.capacity, 2 * self._planned)
         return accepted
 
     def _after(self, attempt: Attempt, accepted: bool) -> tuple[int, int]:
-        """Return seed and tries of the attempt that comes next."""
+        """Return seed and tries of the next attempt."""
         if accepted or attempt.tries + 1 == self.settings.max_iter:
             return attempt.seed + 1, 0
         return attempt.seed, attempt.tries + 1
@@ -121,7 +112,7 @@ class Search:
     def _accept(self, one: Accepted) -> None:
         self.found.accepted.append(one)
         self._seen.add(one.text)
-        if self.settings.metric is not None:  # without a guide nothing has worked
+        if self.settings.criterion is not None:  # without a guide the queue stays empty
             self._queue.extend(one.transforms)
 
     def _try(self, attempt: Attempt, made: Candidate) -> Accepted | None:
@@ -137,7 +128,7 @@ class Search:
             return None
         tally.similar += 1
         gain = None
-        if self.settings.metric is not None:
+        if self.settings.criterion is not None:
             gain = self.judge.gain(judged)
             if gain <= self.settings.threshold:
                 return None
@@ -145,39 +136,39 @@ class Search:
         return Accepted(attempt.seed, made.text, made.worked, judged.similarity, gain)
 
     def _make_plan(self) -> None:
-        """Plan the next attempts as if all texts that were not measured added something."""
+        """Plan the next attempts as if every similar text added something."""
         self._forget()
         future = _Future(self.seed, self.tries, list(self._queue), set(self._seen))
         promised: list[Judged] = []
         while future.seed < len(self.seeds) and len(promised) < self._planned:
             attempt = self._drawing.attempt(future.seed, future.tries, future.queue)
             made = self._maker.at_once(attempt)
-            thought = None if made is None else self._foresee(attempt, made, future)
-            if made is None or thought is None:
+            expected = None if made is None else self._foresee(attempt, made, future)
+            if made is None or expected is None:
                 self._compare_ahead(future)
                 made = self._maker[attempt]
-                thought = self._foresee(attempt, made, future) or False
-            self._plan.append(Planned(attempt, made, thought))
-            if thought and made.text is not None:
+                expected = self._foresee(attempt, made, future) or False
+            self._plan.append((attempt, made, expected))
+            if expected and made.text is not None:
                 promised.append(self._judged[attempt.seed, made.text])
                 future.seen.add(made.text)
-                future.queue += made.worked if self.settings.metric is not None else ()
-            future.seed, future.tries = self._after(attempt, thought)
+                future.queue += made.worked if self.settings.criterion is not None else ()
+            future.seed, future.tries = self._after(attempt, expected)
         self.judge.measure(promised)
         self.found.texts_run = self.judge.texts_run
 
     def _foresee(self, attempt: Attempt, made: Candidate, future: _Future) -> bool | None:
-        """Tell whether a candidate is thought to be accepted, or None before it was compared."""
+        """Return whether a candidate is expected to be accepted; None before it is compared."""
         if made.text is None or made.text in future.seen:
             return False
         judged = self._judged.get((attempt.seed, made.text))
         if judged is None:
             return None
-        # A gain never grows: one that was too small stays so, one that was not may become so.
+        # A gain never grows: one that was too small stays too small.
         return judged.similar and (judged.gain is None or judged.gain > self.settings.threshold)
 
     def _compare_ahead(self, future: _Future) -> None:
-        """Compare what the coming seeds will try next with them."""
+        """Compare what the coming seeds will try next with the seeds."""
         likely = self._likely(future)
         self._maker.make(likely)
         new: dict[tuple[int, Text], None] = {}
@@ -189,34 +180,34 @@ class Search:
         self._judged.update(zip(new, judged, strict=True))
 
     def _likely(self, future: _Future) -> list[Attempt]:
-        """Return the next attempt of each coming seed whose outcome nobody can foresee yet.
+        """Return the next attempt of each coming seed whose outcome is not known yet.
 
-        A seed that has failed before may go on failing: as many attempts more are taken along.
+        A seed that has failed n times may fail again, so n more of its attempts are included.
         """
         ahead = self.most_ahead
-        if self.settings.metric is not None:
+        if self.settings.criterion is not None:
             ahead = min(ahead, max(LEAST_AHEAD, len(future.queue) // PART_AHEAD))
         found: list[Attempt] = []
         seed, tries = future.seed, future.tries
         while seed < min(future.seed + ahead, len(self.seeds)):
             attempt = self._drawing.attempt(seed, tries, future.queue)
             made = self._maker.at_once(attempt)
-            thought = None if made is None else self._foresee(attempt, made, future)
-            if thought is None:
+            expected = None if made is None else self._foresee(attempt, made, future)
+            if expected is None:
                 more = range(tries + 1, min(2 * tries + 1, self.settings.max_iter))
                 found += [attempt, *(self._drawing.attempt(seed, n, future.queue) for n in more)]
-            seed, tries = self._after(attempt, thought is not False)
+            seed, tries = self._after(attempt, expected is not False)
         return found
 
     def _forget(self) -> None:
-        """Drop what belongs to seeds whose turn is over: codes are large."""
+        """Drop everything about seeds whose turn is over: codes are large."""
         self._maker.forget_before(self.seed)
         self._judged = {key: one for key, one in self._judged.items() if key[0] >= self.seed}
 
 
 @dataclass(slots=True)
 class _Future:
-    """Where a plan stands: what the search would know if all came true so far."""
+    """What the search would know if the plan came true so far."""
 
     seed: int
     tries: int
@@ -227,13 +218,13 @@ class _Future:
 def search(
     run: Search,
     advance: Callable[[int], None] = lambda n: None,
-    unfinished: Unfinished | None = None,
+    save: Callable[[bool], None] = lambda now: None,
     model_calls: int | None = None,
 ) -> Augmented:
     """Run a search to its end, or until it has needed `model_calls` texts to be run.
 
-    `advance` is told how many seeds have had their turn. With `unfinished`, the state is written
-    to that file from time to time, and when the search is interrupted.
+    `advance` is told how many seeds have had their turn. `save` is called after every step, and
+    with True on Ctrl-C if the state is whole.
     """
     advance(run.seed)
     run.start()
@@ -242,11 +233,10 @@ def search(
             before = run.seed
             run.step()
             advance(run.seed - before)
-            if unfinished is not None and unfinished.is_time():
-                unfinished.save(run.state())
+            save(False)
     except KeyboardInterrupt:
-        if unfinished is not None and run.whole:
-            unfinished.save(run.state())
+        if run.whole:
+            save(True)
         raise
     run.found.after = run.judge.coverage
     return run.found

@@ -1,4 +1,4 @@
-"""The command line: a thin shell around the library.
+"""The command line: a thin shell around the library. Importing it does not import torch.
 
 A command prints what a person needs, and an error is one line. Exit codes: 0 fine, 1 error,
 2 coverage below `--fail-under`, 130 interrupted.
@@ -9,14 +9,44 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
-from mncover.cli.commands import app
+from mncover.cli import augment, debug, demo, masks, reports, reproduce, run, select, sets, suite
+from mncover.cli.options import Command
 from mncover.errors import MnCoverError
+from mncover.types import __version__
 
 OK, ERROR, BELOW, INTERRUPTED = 0, 1, 2, 130
+
+app = typer.Typer(
+    name="mncover",
+    help="coverage.py for transformers: how thoroughly do texts exercise the inside of a model?",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback(invoke_without_command=True)
+def _start(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    if version:
+        print(f"mncover {__version__}")
+        raise typer.Exit(0)
+
+
+_COMMANDS: tuple[Command, ...] = (
+    *(run.run, reports.report, reports.json, reports.html, reports.combine, select.select),
+    *(sets.curve, sets.compare, augment.augment, augment.transform, masks.masks, demo.demo),
+)
+for _command in _COMMANDS:
+    app.command()(_command)
+for _group in (suite, reproduce, debug):
+    app.add_typer(_group.app, name=_group.__name__.rpartition(".")[2])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -44,7 +74,7 @@ def _explain(error: Exception) -> int:
         return _fail(f"{error.filename or 'a file'}: {error.strerror or error}.")
     if isinstance(error, MemoryError):
         return _fail("out of memory: try a smaller --max-length, --bins or --batch-size.")
-    # Typer may bring its own copy of click, so its exceptions are told by their names.
+    # Typer may bring its own copy of click, so its exceptions are recognised by name.
     if type(error).__name__ == "Abort":
         return INTERRUPTED
     if not hasattr(error, "format_message"):

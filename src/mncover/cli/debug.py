@@ -1,36 +1,53 @@
-"""Facts that a bug report needs."""
+"""The commands below `mncover debug`: facts that a bug report needs."""
 
 from __future__ import annotations
 
 import platform
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
-import torch
+import typer
 
+from mncover.cli import options as o
+from mncover.cli.config import Config
+from mncover.data.datafile import read_header
 from mncover.data.files import cache_folder
-from mncover.data.layout import Layout
-from mncover.engine.loading import load_subject
-from mncover.engine.taps import find_taps
 from mncover.types import __version__
 
-PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "numba", "safetensors", "pyarrow")
+app = typer.Typer(help="Show what a bug report needs.", no_args_is_help=True)
+
+PACKAGES = (
+    "torch",
+    "transformers",
+    "tokenizers",
+    "safetensors",
+    "numpy",
+    "scipy",
+    "numba",
+    "pyarrow",
+)
 
 
-def system_facts() -> dict[str, Any]:
-    """Return versions, devices and the cache folder with its size."""
+@app.command("sys")
+def show_system() -> None:
+    """Show versions, devices and the cache folder."""
+    import torch
+
     folder = cache_folder("ranges")
     kept = list(folder.glob("*")) if folder.is_dir() else []
     size = sum(path.stat().st_size for path in kept) / 2**20
-    return {
-        "mncover": __version__,
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        **{name: _version(name) for name in PACKAGES},
-        "threads": torch.get_num_threads(),
-        "cuda": torch.cuda.get_device_name() if torch.cuda.is_available() else "not available",
-        "cache": f"{folder} ({len(kept)} files, {size:.1f} MiB)",
-    }
+    _show(
+        {
+            "mncover": __version__,
+            "python": platform.python_version(),
+            "platform": platform.platform(),
+            **{name: _version(name) for name in PACKAGES},
+            "threads": torch.get_num_threads(),
+            "cuda": torch.cuda.get_device_name() if torch.cuda.is_available() else "not available",
+            "cache": f"{folder} ({len(kept)} files, {size:.1f} MiB)",
+        }
+    )
 
 
 def _version(package: str) -> str:
@@ -40,26 +57,43 @@ def _version(package: str) -> str:
         return "not installed"
 
 
-def model_facts(model: str, max_length: int, bins: int) -> dict[str, Any]:
-    """Return how a model's sites are read and what is counted."""
-    subject = load_subject(model)
-    subject.check_length(max_length)
-    taps = find_taps(subject)
-    layout = taps.layout(max_length)
-    counts = {kind: _neurons(layout, kind) for kind in ("hidden", "attention")}
-    return {
-        "model": subject.name,
-        "class": type(subject.model).__name__,
-        "dtype": str(subject.dtype).removeprefix("torch."),
-        "device": str(subject.device),
-        "labels": ", ".join(subject.labels) or "none (not a classifier)",
-        "read by": taps.way,
-        "causal": taps.causal,
-        "sites": ", ".join(f"{site.name} {list(site.shape)}" for site in layout.sites),
-        "word bins": f"{counts['hidden'] * bins:,}",
-        "attention bins": f"{counts['attention'] * bins:,}",
-    }
+@app.command("model")
+@o.configured("bins", "max_length", *o.LOADING, "criteria")
+def show_model(model: o.Model, *, config: Config) -> None:
+    """Show how a model's sites are read, and how many cells it has."""
+    engine = o.coverage_for(model, config, quiet=True).engine
+    subject, sites, cells = engine.subject, engine.layout.sites, engine.group(engine.main).cells
+    bins = {"hidden": 0, "attention": 0}
+    for site in sites:
+        bins[site.kind] += engine.layout.neurons(site) * cells
+    _show(
+        {
+            "model": subject.name,
+            "class": type(subject.model).__name__,
+            "dtype": str(subject.dtype).removeprefix("torch."),
+            "device": subject.device,
+            "labels": ", ".join(subject.labels) or "none (not a classifier)",
+            "read by": engine.taps.way,
+            "kernels": engine.kernels.name,
+            "causal": engine.taps.causal,
+            "sites": ", ".join(f"{site.name} {list(site.shape)}" for site in sites),
+            "word bins": f"{bins['hidden']:,}",
+            "attention bins": f"{bins['attention']:,}",
+        }
+    )
 
 
-def _neurons(layout: Layout, kind: str) -> int:
-    return sum(layout.neurons(site) for site in layout.sites if site.kind == kind)
+@app.command("data")
+@o.configured()
+def show_data(file: o.DataFile = None, *, config: Config) -> None:
+    """Show a data file's header."""
+    header = read_header(file or Path(config.output))
+    criteria = [f"{one['name']} ({one['cells']} cells)" for one in header.pop("criteria", [])]
+    shown = {k: v for k, v in header.items() if k not in ("checksums", "layout", "reachable")}
+    _show({**shown, "criteria": ", ".join(criteria)} if criteria else shown)
+
+
+def _show(facts: dict[str, Any]) -> None:
+    width = max(len(name) for name in facts)
+    for name, value in facts.items():
+        print(f"{name:<{width}}  {value}")

@@ -2,124 +2,88 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-import typer
+from rich.console import Console
 
 from mncover.cli import options as o
+from mncover.cli.config import Config, argument, option
 from mncover.errors import SettingsError
+from mncover.report.plots import require_plotting
+from mncover.selection.saturation import THRESHOLDS
+from mncover.selection.sets import DRAWS
 
-OutputFolder = Annotated[
-    Path | None, typer.Option("--output", "-o", help="The folder to write to. [the command's name]")
-]
 
-
+@o.configured(*o.MEASURING, "context")
 def curve(
     model: o.Model,
     suite: o.Suite,
-    train: o.Train = None,
-    train_limit: o.TrainLimit = None,
-    text: o.TextField = None,
-    pair: o.PairField = None,
-    context: o.ContextField = None,
+    *,
+    config: Config,
     test: Annotated[
-        list[str] | None, typer.Option(help="Only this test or context; may be given again.")
+        list[str] | None, option("Only this context; repeatable. [all]", "NAME")
     ] = None,
-    texts: Annotated[
-        int | None, typer.Option(min=1, help="Only the first so many texts of each.")
-    ] = None,
+    texts: Annotated[int | None, option("Only the first N texts of each.", "N", min=1)] = None,
     threshold: Annotated[
-        list[float] | None,
-        typer.Option(min=0, help="Keep a text that adds more; may be given again. [0 1e-4 … 0.1]"),
+        list[float] | None, option("Keep a text that adds more; repeatable. [0 1e-4 … 0.1]", min=0)
     ] = None,
-    shuffles: Annotated[int, typer.Option(min=0, help="Shuffled orders beside the given one.")] = 5,
-    masks: o.MasksFile = None,
-    bins: o.Bins = None,
-    max_length: o.MaxLength = None,
-    attention_weight: o.AttentionWeight = None,
-    batch_size: o.BatchSize = None,
-    device: o.Device = None,
-    dtype: o.Dtype = None,
-    output: OutputFolder = None,
+    shuffles: o.Shuffles = 5,
+    output: o.Folder = Path("curve"),
     quiet: o.Quiet = False,
-) -> int:
+) -> None:
     """Draw how coverage grows with the number of texts, unfiltered and filtered."""
-    config = o.measuring_config(
-        train=o.name_of(train),
-        train_limit=train_limit,
-        text=text,
-        pair=pair,
-        context=context,
-        masks=o.name_of(masks),
-        bins=bins,
-        max_length=max_length,
-        attention_weight=attention_weight,
-        batch_size=batch_size,
-        device=device,
-        dtype=dtype,
-    )
-    from mncover.paper.figure4 import CurveJob, run_curves
-    from mncover.selection.saturation import THRESHOLDS
-
-    job = CurveJob(
-        model,
-        suite,
-        config,
-        output or Path("curve"),
-        tests=tuple(test or ()),
-        texts=texts,
-        thresholds=tuple(threshold or THRESHOLDS),
-        shuffles=shuffles,
-        quiet=quiet,
-    )
-    run_curves(job)
-    return 0
+    how = {"thresholds": threshold or THRESHOLDS, "shuffles": shuffles}
+    draw(model, suite, config, test or (), texts, output, quiet, **how)
 
 
+@o.configured(*o.MEASURING)
 def compare(
     model: o.Model,
-    sets: Annotated[
-        list[Path], typer.Argument(metavar="SET SET…", help="Files of texts, or suites of tests.")
-    ],
-    train: o.Train = None,
-    train_limit: o.TrainLimit = None,
-    text: o.TextField = None,
-    pair: o.PairField = None,
+    sets: Annotated[list[Path], argument("Files of texts, or test suites.", "SET SET…")],
+    *,
+    config: Config,
     texts: Annotated[
-        int | None,
-        typer.Option(min=1, help="Draw so many texts of each set. [80 % of the smallest]"),
+        int | None, option("Draw N texts from each set. [80 % of the smallest]", "N", min=1)
     ] = None,
-    draws: Annotated[int, typer.Option(min=1, help="How often to draw.")] = 20,
-    seed: Annotated[int, typer.Option(help="Seed of the draws.")] = 0,
-    masks: o.MasksFile = None,
-    bins: o.Bins = None,
-    max_length: o.MaxLength = None,
-    attention_weight: o.AttentionWeight = None,
-    batch_size: o.BatchSize = None,
-    device: o.Device = None,
-    dtype: o.Dtype = None,
-    output: OutputFolder = None,
+    draws: o.Draws = DRAWS,
+    seed: o.Seed = 0,
+    output: o.Folder = Path("compare"),
     quiet: o.Quiet = False,
-) -> int:
+) -> None:
     """Compare sets of texts: what each covers, what only it covers, how much they overlap."""
     if len(sets) < 2:
         raise SettingsError("give at least two sets to compare (see --help).")
-    config = o.measuring_config(
-        train=o.name_of(train),
-        train_limit=train_limit,
-        text=text,
-        pair=pair,
-        masks=o.name_of(masks),
-        bins=bins,
-        max_length=max_length,
-        attention_weight=attention_weight,
-        batch_size=batch_size,
-        device=device,
-        dtype=dtype,
-    )
-    from mncover.paper.table3 import CompareJob, run_comparison
+    draw_comparison(model, sets, config, output, quiet, texts=texts, draws=draws, seed=seed)
 
-    folder = output or Path("compare")
-    run_comparison(CompareJob(model, tuple(sets), config, folder, texts, draws, seed, quiet))
-    return 0
+
+def draw(
+    model: str,
+    suite: Path,
+    config: Config,
+    tests: Sequence[str],
+    texts: int | None,
+    output: Path,
+    quiet: bool,
+    **how: Any,
+) -> None:
+    """Draw the curves of a suite's tests; `how` is for `draw_curves`."""
+    from mncover.paper.figure4_table3 import chosen_lists, draw_curves
+
+    require_plotting()  # before any work
+    lists = chosen_lists(o.suite_texts(suite, config), tests, texts)
+    cov, console = o.calibrated(model, config, quiet), Console(quiet=quiet)
+    draw_curves(cov, lists, output, suite=suite.name, console=console, **how)
+
+
+def draw_comparison(
+    model: str, sets: Sequence[Path], config: Config, output: Path, quiet: bool, **how: Any
+) -> None:
+    """Compare files of texts; `how` is for `compare_files`."""
+    from mncover.paper.figure4_table3 import compare_files, named_sets
+
+    require_plotting()  # before any work
+    named = named_sets(o.suite_texts(path, config) for path in sets)
+    cov = o.calibrated(model, config, quiet)
+    compare_files(cov, named, output, console=Console(quiet=quiet), **how)

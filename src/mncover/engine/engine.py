@@ -25,7 +25,7 @@ from mncover.engine.loading import fingerprint_model, fingerprint_tokenizer
 from mncover.engine.masking import Keep
 from mncover.engine.measure import Advance, measure
 from mncover.engine.ranges import Ranges
-from mncover.engine.readers import HitReader, Maps, NovelReader, Reader
+from mncover.engine.readers import HitReader, Maps, Reader
 from mncover.engine.subject import Subject
 from mncover.engine.taps import find_taps
 from mncover.engine.windows import RunTexts, Window, Windows
@@ -100,7 +100,7 @@ class Engine:
     @property
     def main(self) -> str:
         """The name of the main criterion."""
-        return next(iter(self.criteria))
+        return self.groups[0].plain
 
     def check(self, criterion: str) -> str:
         """Return the name of a criterion that is measured; refuse another."""
@@ -220,23 +220,14 @@ class Engine:
                 found = measure(self.taps, *chosen, reader, self.batch_size, advance)
                 yield piece, encodings, found[which]
 
-    def novel(
-        self, texts: Sequence[Text], bits: Array, criterion: str
-    ) -> tuple[NDArray[np.int64], ...]:
-        """Count the hidden and attention cells that each text would add to a criterion's map."""
-        group = self.group(criterion)
-        keep = self.keep if criterion == group.masked else None
-        parts: list[list[NDArray[np.int64]]] = [[], []]
+    def gains(self, texts: Sequence[Text], bits: Array, criterion: str) -> NDArray[np.float64]:
+        """Return what each text would add to a criterion's map, which does not change."""
+        new: list[tuple[int, int]] = []
         with self.bar("Measuring", len(texts)) as advance:
-            for start in range(0, len(texts), PIECE):
-                piece = texts[start : start + PIECE]
-                encodings = self.subject.encode(piece, self.settings.max_length)
-                reader = NovelReader(self.kernels, self.bounds, group, bits, len(piece), keep)
-                measure(self.taps, piece, encodings, reader, self.batch_size, advance)
-                for part, kind in zip(parts, ("hidden", "attention"), strict=True):
-                    part.append(self.kernels.to_numpy(reader.new_cells[kind]))
-        nothing = [np.zeros(0, dtype=np.int64)]
-        return tuple(np.concatenate(part or nothing) for part in parts)
+            for window in self.windows([[text] for text in texts], advance):
+                rows = range(len(window.texts))
+                new += [self.add(window, row, bits, criterion, store=False) for row in rows]
+        return self.gain(criterion, *np.array(new, dtype=np.int64).reshape(-1, 2).T)
 
     def windows(
         self,

@@ -1,7 +1,4 @@
-"""Load a model and its tokenizer from a folder or the hub, never executing what they bring.
-
-Digests that tell one model or tokenizer from another.
-"""
+"""Load a model and its tokenizer, never executing what they bring; tell them from others."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ def load_subject(
     """Return a subject from Hugging Face objects, or from a folder or hub name.
 
     Weights are read from safetensors only, and remote code is never run. `tokenizer` defaults
-    to the one that lies beside the model.
+    to the one in the model's folder.
     """
     if not isinstance(model, str | Path):
         if tokenizer is None:

@@ -1,9 +1,9 @@
-"""Run batches side by side: a batch for every thread, not every thread on one batch.
+"""Run batches in parallel: a batch for every thread, not every thread on one batch.
 
-Between the large products of a model lie small steps, and Python, that keep one thread busy and
-the others waiting. Side by side these overlap, so the processor has less idle time. It is also more
-exact: where many threads share a product, how it is cut, and so how it is rounded, may depend on
-the size of the batch (seen with MKL on an Intel machine, not on an AMD one).
+Between the large matrix products of a model are small steps, and Python, that keep one thread
+busy and the others waiting; with a batch on each thread these overlap. It is also more exact:
+where threads share a product, how it is split, and so rounded, may depend on the size of the
+batch (seen with MKL on an Intel machine, not on an AMD one).
 """
 
 from __future__ import annotations

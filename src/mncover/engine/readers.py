@@ -138,33 +138,6 @@ class HitReader(_SiteReader):
         return finite
 
 
-class NovelReader(_SiteReader):
-    """Counts, for each text, the hidden and attention cells that a map does not have yet."""
-
-    def __init__(
-        self,
-        kernels: Kernels,
-        bounds: tuple[Array, Array],
-        group: Group,
-        bits: Array,
-        n: int,
-        keep: Keep | None,
-    ) -> None:
-        super().__init__(kernels, *bounds, keep)
-        self.group = group
-        self.bits = bits
-        self.new_cells = {"hidden": kernels.new_counts(n), "attention": kernels.new_counts(n)}
-
-    def reduce(self, batch: Batch, site: Site, values: Array) -> bool:
-        """Count the new cells of one site."""
-        kernels, width = self.kernels, ints_per_neuron(self.group.cells)
-        bits = kernels.touched(self.bits, site, batch.length, width)
-        counts = kernels.new_counts(len(batch.rows))
-        finite = kernels.novel(self.group, self.block(batch, site, values), bits, counts)
-        self.new_cells[site.kind][batch.rows] += counts  # no other batch has these texts
-        return finite
-
-
 class EncodeReader(_SiteReader):
     """Keeps every text's codes in a spool, to be walked in order afterwards."""
 

@@ -1,8 +1,4 @@
-"""The subject: the model under test with its tokenizer.
-
-Loads both, tokenises texts, runs batches and reads predictions. It does not know what the
-activations are for; `taps.py` reads those.
-"""
+"""The subject: the model under test with its tokenizer, ready to be run on texts."""
 
 from __future__ import annotations
 
@@ -52,16 +48,13 @@ class Subject:
 
     @property
     def device(self) -> torch.device:
-        """The device the model lies on."""
-        device: torch.device = next(self.model.parameters()).device
-        return device
+        """The device the model is on."""
+        return torch.device(next(self.model.parameters()).device)
 
     @property
-    def dtype(self) -> torch.dtype:
+    def dtype(self) -> Any:
         """The type of the model's weights."""
-        weights = (p for p in self.model.parameters() if p.is_floating_point())
-        dtype: torch.dtype = next(weights).dtype
-        return dtype
+        return next(p.dtype for p in self.model.parameters() if p.is_floating_point())
 
     @property
     def labels(self) -> list[str]:
@@ -76,8 +69,8 @@ class Subject:
         Batches have no padding, so a mask would be all ones, which is every model's default.
         """
         accepted = inspect.signature(self.model.forward).parameters
-        names = [n for n in self.tokenizer.model_input_names if n != "attention_mask"]
-        return [n for n in names if n == "input_ids" or n in accepted]
+        names = self.tokenizer.model_input_names
+        return [n for n in names if n == "input_ids" or (n in accepted and n != "attention_mask")]
 
     @cached_property
     def single_rows(self) -> bool:
@@ -115,10 +108,7 @@ class Subject:
             )
 
     def padded_position_tables(self) -> Iterator[nn.Embedding]:
-        """Yield tables of positions that keep their first rows, up to `padding_idx`, for padding.
-
-        A text's first position is then the row behind them.
-        """
+        """Yield tables of positions whose first rows, up to `padding_idx`, are for padding."""
         for module in self.traced.modules():
             table = getattr(module, "position_embeddings", None)
             if isinstance(table, nn.Embedding) and table.padding_idx is not None:
@@ -161,9 +151,9 @@ class Subject:
     def inputs(self, encodings: Sequence[Encoding]) -> dict[str, Tensor]:
         """Put equally long texts into the tensors that the model takes.
 
-        A batch of very few tokens is filled up with copies, in rows behind the
-        first `len(encodings)`: for the smallest matrices the CPU's libraries switch to routines
-        that round differently, and a text's activations must not depend on its company.
+        A batch of very few tokens is filled up with copies, in rows behind the first
+        `len(encodings)`: for the smallest matrices the CPU's libraries switch to routines that
+        round differently, and a text's activations must not depend on its batch.
         """
         rows = list(encodings)
         if not self.single_rows:
@@ -193,9 +183,7 @@ class Subject:
         encoding = self.encode([PROBE_TEXT], max_length=16)[0]
         if encoding.length < 2:
             raise ModelError(f"the tokenizer turns {PROBE_TEXT!r} into fewer than two tokens.")
-        return {
-            name: torch.tensor([ids], device=self.device) for name, ids in encoding.inputs.items()
-        }
+        return self.tensors([encoding])
 
     def call(self, module: Any, inputs: dict[str, Tensor], **options: Any) -> Any:
         """Run a module of the model; no cache of keys and values is kept."""
@@ -205,6 +193,11 @@ class Subject:
         if self._takes_use_cache[module]:
             options["use_cache"] = False
         return module(**inputs, return_dict=True, **options)
+
+    @property
+    def _multi_label(self) -> bool:
+        problem = getattr(self.model.config, "problem_type", None)
+        return bool(problem == "multi_label_classification")
 
     def probabilities(self, output: Any) -> Tensor | None:
         """Return the class probabilities [texts, labels] of a batch, or None without a head.
@@ -216,9 +209,7 @@ class Subject:
         logits: Tensor = output.logits.float()
         if self.n_labels == 1:
             return logits
-        if getattr(self.model.config, "problem_type", None) == "multi_label_classification":
-            return logits.sigmoid()
-        return logits.softmax(-1)
+        return logits.sigmoid() if self._multi_label else logits.softmax(-1)
 
     def predictions(self, probabilities: NDArray[np.float32]) -> NDArray[np.int64]:
         """Return the most probable class of each text; -1 where there is none.
@@ -226,12 +217,10 @@ class Subject:
         There is none for a text that was not run, a regressor, or a multi-label model, whose
         classes do not exclude each other.
         """
-        none = np.full(len(probabilities), -1, dtype=np.int64)
-        several = getattr(self.model.config, "problem_type", None) == "multi_label_classification"
-        if self.n_labels < 2 or several:
-            return none
+        if self.n_labels < 2 or self._multi_label:
+            return np.full(len(probabilities), -1, dtype=np.int64)
         run = ~np.isnan(probabilities).any(axis=1)
-        return np.where(run, np.nan_to_num(probabilities).argmax(axis=1), none)
+        return np.where(run, np.nan_to_num(probabilities).argmax(axis=1), -1)
 
     @contextmanager
     def evaluating(self) -> Iterator[None]:

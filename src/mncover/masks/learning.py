@@ -21,7 +21,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from mncover.data.resume import Unfinished
+from mncover.data.files import Unfinished
 from mncover.engine.batches import Encoding, batches_by_length
 from mncover.engine.loading import fingerprint_model
 from mncover.engine.masking import PairTable

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from mncover.data.display import display_percent
-from mncover.data.resume import Unfinished, partial_path
+from mncover.data.files import Unfinished, partial_path
 from mncover.engine.subject import Subject
 from mncover.errors import SettingsError
 from mncover.masks.fidelity import fidelity_on

@@ -1,103 +1,155 @@
-"""Experiment 1, Tables 1, 2 and 6: does filtering by coverage leave the cases that fail?
+"""Tables 1, 2 and 6: are the cases that filtering by coverage leaves more likely to fail?
 
-The paper's protocol as it was, what chance makes of it, and a clean protocol with rivals, for
-one test after the other. Everything is computed from data files: no torch here.
+For each test: the paper's protocol, what chance achieves under the same protocol, and a clean
+protocol that compares coverage with other scores. Every test has a data file in the output
+folder; one that is there already is not measured again.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
 
-from mncover.paper.protocols import (
-    BudgetOutcome,
-    PaperOutcome,
-    Verdicts,
-    apfd,
-    at_budget,
-    failure_rate,
-    paper_protocol,
-    random_at_budget,
-)
-from mncover.selection.cases import GAINS, Cases
-from mncover.suites.judging import FAILS, NOT_JUDGED
+from mncover.coverage import Coverage
+from mncover.data.files import Say, silent
+from mncover.data.store import CoverageData
+from mncover.errors import MismatchError, ModelError, SettingsError
+from mncover.paper.filtering_report import print_tables, write_tables
+from mncover.selection import chance
+from mncover.selection.budgets import Scores
+from mncover.selection.cases import Cases, cases_of
+from mncover.selection.chance import Verdicts
+from mncover.selection.scores import available, gain_score, score_cases
+from mncover.suites.judging import FAILS, NOT_JUDGED, in_suite_classes, judge_suite
+from mncover.suites.model import How, Suite
+from mncover.suites.rows import Rows
+from mncover.types import Text
 
+if TYPE_CHECKING:
+    from mncover.engine.subject import Subject
+
+QUANTILES = tuple(q / 10 for q in range(1, 11))
 BUDGETS = (0.1, 0.2, 0.4)
-
 SENTIMENT_TESTS = (
-    "change names",
-    "add negative phrases",
-    "protected: race",
-    "used to, but now",
-    "protected: sexual",
-    "change locations",
-    "change neutral words with BERT",
-    "contractions",
-    "2 typos",
-    "change numbers",
-    "typos",
-    "neutral words in context",
-    "protected: religion",
-    "add random urls and handles",
-    "simple negations: not neutral is still neutral",
-    "simple negations: not negative",
-    "my opinion is what matters",
-    "punctuation",
-    "Q & A: yes",
-    "Q & A: no",
-    "simple negations: negative",
-    "reducers",
-    "intensifiers",
+    *("change names", "add negative phrases", "protected: race", "used to, but now"),
+    *("protected: sexual", "change locations", "change neutral words with BERT", "contractions"),
+    *("2 typos", "change numbers", "typos", "neutral words in context", "protected: religion"),
+    *("add random urls and handles", "simple negations: not neutral is still neutral"),
+    *("simple negations: not negative", "my opinion is what matters", "punctuation", "Q & A: yes"),
+    *("Q & A: no", "simple negations: negative", "reducers", "intensifiers"),
 )
 QQP_TESTS = (
-    "Change first name in one of the questions",
-    "add one typo",
-    "Product of paraphrases(q1) * paraphrases(q2)",
-    "Replace synonyms in real pairs",
-    "Symmetry: f(a, b) = f(b, a)",
-    "Testing implications",
-    "same adjectives, different people v3",
-    "same adjectives, different people",
+    *("Change first name in one of the questions", "add one typo"),
+    *("Product of paraphrases(q1) * paraphrases(q2)", "Replace synonyms in real pairs"),
+    *("Symmetry: f(a, b) = f(b, a)", "Testing implications"),
+    *("same adjectives, different people v3", "same adjectives, different people"),
     "Change same location in both questions",
 )
-# The tests of each table in the paper's order, and how many texts of a test it looks at.
+# The tests of each table in the paper's order, and how many texts of each test the paper uses.
 TABLES = {
     "table1": (SENTIMENT_TESTS, 1500),
     "table2": (SENTIMENT_TESTS, 1500),
     "table6": (QQP_TESTS, 200),
 }
-# Reductions in percent that the paper reports and that need no model: every candidate case adds
-# coverage, so only the number of texts looked at and the first quantile decide.
-PAPER_REDUCTIONS = {
-    "change names": 62.84,
-    "change locations": 86.47,
-    "contractions": 34.80,
-    "typos": 10.00,
-}
+
+
+@dataclass(frozen=True, slots=True)
+class PaperOutcome:
+    """The paper's numbers for one test; NaN where no case was judged.
+
+    `reduction` is the sum of `truncation` (cases never visited), `redundancy` (cases that added
+    nothing) and `cut` (the tenth with the smallest gains).
+    """
+
+    failure_rate: float
+    maximum: float
+    mean: float
+    reduction: float
+    truncation: float
+    redundancy: float
+    cut: float
+    null_mean: float
+    null_high: float
+    p_value: float
+    mean_p_value: float
+
+
+def paper_protocol(
+    verdicts: Verdicts,
+    candidates: int,
+    kept: NDArray[np.int64],
+    gains: Scores,
+    shuffles: int = 1000,
+    seed: int = 0,
+) -> PaperOutcome:
+    """Judge a sequential filter as the paper does.
+
+    `verdicts` are those of all cases of the test, of which the first `candidates` were visited;
+    `kept` are the cases that the filter kept, with their `gains`. At each of ten quantiles of the
+    gains, the cases with at least that gain are kept; the maximum and the mean of the ten failure
+    rates are reported. The maximum of ten is high by chance alone, so the gains are also permuted
+    over the kept cases many times: `null_mean` and `null_high` are the mean and the 97.5 % point
+    of the maxima found this way, and the p-values say how often chance does at least as well.
+    """
+    n, mine = len(verdicts), verdicts[kept]
+    rates = _rates_by_quantile(mine, gains)
+    first = int((gains >= np.quantile(gains, QUANTILES[0])).sum()) if len(gains) else 0
+    random = np.random.default_rng(seed)
+    shuffled = [_rates_by_quantile(random.permutation(mine), gains) for _ in range(shuffles)]
+    nulls = np.array([_known(np.max, found) for found in shuffled])
+    means = np.array([_known(np.mean, found) for found in shuffled])
+    return PaperOutcome(
+        failure_rate=chance.failure_rate(verdicts),
+        maximum=_known(np.max, rates),
+        mean=_known(np.mean, rates),
+        reduction=1 - first / n,
+        truncation=1 - candidates / n,
+        redundancy=(candidates - len(kept)) / n,
+        cut=(len(kept) - first) / n,
+        null_mean=_known(np.mean, nulls),
+        null_high=float(np.nanquantile(nulls, 0.975)) if np.isfinite(nulls).any() else math.nan,
+        p_value=chance.p_value(_known(np.max, rates), nulls),
+        mean_p_value=chance.p_value(_known(np.mean, rates), means),
+    )
+
+
+def _rates_by_quantile(verdicts: Verdicts, gains: Scores) -> Scores:
+    if not len(gains):
+        return np.full(len(QUANTILES), math.nan)
+    edges = np.quantile(gains, QUANTILES)
+    return np.array([chance.failure_rate(verdicts[gains >= edge]) for edge in edges])
+
+
+def _known(statistic: Callable[[Scores], float], values: Scores) -> float:
+    """Return a statistic of the values that are not NaN; NaN if all are."""
+    known = values[np.isfinite(values)]
+    return float(statistic(known)) if len(known) else math.nan
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """One test judged by one model: both protocols.
-
-    `paper` goes by metric, `clean` by budget in percent and method, `apfd` by method.
-    """
+    """One test judged by one model, by both protocols."""
 
     cases: int
     judged: int
     failing: int
     failure_rate: float
-    paper: dict[str, PaperOutcome]
-    clean: dict[str, dict[str, BudgetOutcome]]
-    apfd: dict[str, float]
+    paper: dict[str, PaperOutcome]  # by criterion
+    clean: dict[str, dict[str, chance.BudgetOutcome]]  # by budget in percent, then score
+    apfd: dict[str, float]  # by score
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One test: `own` as the model judges it that the scores are from, `other` as another does."""
+    """One test, judged by the model that the scores come from and perhaps by another one."""
 
     test: str
     candidates: int
@@ -108,7 +160,7 @@ class Row:
 def table_row(
     test: str, cases: Cases, first_texts: int, other: Verdicts | None = None, seed: int = 0
 ) -> Row:
-    """Return a test's row; `cases` are all of its cases, measured from nothing in their order.
+    """Return a test's row from all of its cases, which were measured alone and in order.
 
     `other` are another model's verdicts on the same cases.
     """
@@ -121,19 +173,20 @@ def table_row(
 
 def _judged(cases: Cases, verdicts: Verdicts, candidates: int, seed: int) -> Judged:
     elsewhere = verdicts is not cases.verdicts
-    left_out = {"random"} if elsewhere else {"random", "failing"}  # failures known: no contest
-    scores = {m: cases.scores(m, seed) for m in cases.methods if m not in left_out}
+    left_out = {"random"} if elsewhere else {"random", "failing"}  # "failing" would be cheating
+    names = [name for name in available(cases) if name not in left_out]
+    scores = {name: score_cases(cases, name, seed) for name in names}
     known = cases.verdicts if elsewhere else None
     paper: dict[str, PaperOutcome] = {}
-    for method, metric in GAINS.items():
-        if method in scores:
-            kept = np.flatnonzero(scores[method][:candidates] > 0)
-            gains = scores[method][kept]
-            paper[metric] = paper_protocol(verdicts, candidates, kept, gains, seed=seed)
+    for criterion in cases.data.identity.names:
+        gains = scores.get(gain_score(criterion))
+        if gains is not None:
+            kept = np.flatnonzero(gains[:candidates] > 0)
+            paper[criterion] = paper_protocol(verdicts, candidates, kept, gains[kept], seed=seed)
     clean = {
         f"{100 * share:.0f}": {
-            **{m: at_budget(verdicts, mine, share, known) for m, mine in scores.items()},
-            "random": random_at_budget(verdicts, share),
+            **{name: chance.at_budget(verdicts, s, share, known) for name, s in scores.items()},
+            "random": chance.random_at_budget(verdicts, share),
         }
         for share in BUDGETS
     }
@@ -141,63 +194,125 @@ def _judged(cases: Cases, verdicts: Verdicts, candidates: int, seed: int) -> Jud
         cases=len(verdicts),
         judged=int((verdicts != NOT_JUDGED).sum()),
         failing=int((verdicts == FAILS).sum()),
-        failure_rate=failure_rate(verdicts),
+        failure_rate=chance.failure_rate(verdicts),
         paper=paper,
         clean=clean,
-        apfd={method: apfd(verdicts, mine) for method, mine in scores.items()},
+        apfd={name: chance.apfd(verdicts, mine) for name, mine in scores.items()},
     )
 
 
-def mean(values: Sequence[float]) -> float:
-    """Return the mean of the numbers that are known; NaN if none is."""
-    known = [value for value in values if not math.isnan(value)]
-    return sum(known) / len(known) if known else math.nan
+@dataclass(frozen=True, slots=True)
+class Filtering:
+    """One of the tables: what it is about, the titles of the criteria, and its rows."""
+
+    table: str
+    model: str
+    judge: str | None
+    suite: str
+    first_texts: int
+    classes: int
+    missing: list[str]
+    titles: dict[str, str]
+    rows: list[Row]
 
 
-def beyond_chance(judged: Sequence[Judged], budget: str, method: str) -> tuple[int, int, int]:
-    """Return in how many tests a method beats the interval of chance, falls below, and of how many.
+def reproduce_filtering(
+    table: str,
+    cov: Coverage,
+    suite_path: Path,
+    suite: Suite,
+    train: Sequence[Text],
+    output: Path,
+    *,
+    judge: str | None = None,
+    texts: int | None = None,
+    classes: How = "auto",
+    say: Say = silent,
+    console: Console | None = None,
+) -> Filtering:
+    """Make one of the tables in a folder and print it to a console, if one is given.
 
-    Tests in which no case or every case fails say nothing and do not count.
+    `train` calibrates `cov`. `judge` is a second model that judges the cases too, or the folder
+    of that model's own table. `texts` is how many texts of each test the paper's protocol uses;
+    the default is the paper's number.
     """
-    rows = [row.clean[budget][method] for row in judged if 0 < row.failing < row.judged]
-    above = sum(row.failure_rate > row.high + 1e-12 for row in rows)
-    below = sum(row.failure_rate < row.low - 1e-12 for row in rows)
-    return above, below, len(rows)
-
-
-def reached_tests(judged: Sequence[Judged], budget: str, method: str) -> tuple[int, int]:
-    """Return in how many of the tests that have failures a method finds one, and of how many."""
-    rows = [row.clean[budget][method] for row in judged if row.failing]
-    return sum(row.found > 0 for row in rows), len(rows)
-
-
-def significant(
-    judged: Sequence[Judged], metric: str, of: str = "p_value", level: float = 0.05
-) -> tuple[int, int]:
-    """Return in how many tests the paper's maximum is beyond its null, and of how many.
-
-    `of` is "p_value" for the maximum, "mean_p_value" for the mean.
-    """
-    values = [getattr(row.paper[metric], of) for row in judged if 0 < row.failing < row.judged]
-    return sum(value < level for value in values), len(values)
-
-
-def alike(judged: Sequence[Judged]) -> dict[str, str]:
-    """Return the methods that choose as an earlier one does, everywhere, with that one's name.
-
-    Of two classes the less probable one says everything, so all uncertainties agree.
-    """
-    found: dict[str, str] = {}
-    methods = list(judged[0].apfd)
-    for i, method in enumerate(methods):
-        for earlier in methods[:i]:
-            if earlier not in found and all(_same(row, method, earlier) for row in judged):
-                found[method] = earlier
-                break
+    subject = _classifier(cov.engine.subject)
+    chosen, missing = _tests(suite, table)
+    for name in missing:
+        say(f"{suite_path}: no test {name!r}, so it is left out.")
+    alone = [replace(chosen, tests=(test,)) for test in chosen.tests]
+    parts = {one.tests[0].name: Rows.of_suite(suite_path, one) for one in alone}
+    cov.calibrate(train)
+    data: list[CoverageData] = []
+    for path, (name, part) in zip(_data_files(output), parts.items(), strict=False):
+        say(f"{len(data) + 1} of {len(parts)}: {name} ({len(chosen[name].cases):,} cases)")
+        data.append(cov.run(part, path, classes=classes, say=say, reuse=True).data)
+    judged_by, verdicts = _judge(judge, cov, chosen, parts, classes)
+    first_texts = texts or TABLES[table][1]
+    rows = [
+        table_row(name, cases_of(mine), first_texts, verdicts.get(name))
+        for name, mine in zip(parts, data, strict=True)
+    ]
+    titles = {one.name: one.title for one in data[0].identity.criteria}
+    about = (table, Path(subject.name).name, judged_by, suite_path.name)
+    found = Filtering(*about, first_texts, subject.n_labels, missing, titles, rows)
+    write_tables(found, output)
+    if console is not None:
+        print_tables(found, console)
+        console.print(f"Text, CSV and JSON are in {output}.", markup=False, soft_wrap=True)
     return found
 
 
-def _same(row: Judged, a: str, b: str) -> bool:
-    return all(repr(outcomes[a]) == repr(outcomes[b]) for outcomes in row.clean.values()) and repr(
-        row.apfd[a]
-    ) == repr(row.apfd[b])
+def _classifier(subject: Subject) -> Subject:
+    if subject.n_labels < 2:
+        raise ModelError(f"{subject.name} has no classes, so its answers cannot be judged.")
+    return subject
+
+
+def _tests(suite: Suite, table: str) -> tuple[Suite, list[str]]:
+    """Return the table's tests in its order, and the names of those that the suite lacks."""
+    wanted = TABLES[table][0]
+    have = {test.name: test for test in suite.tests}
+    found = tuple(have[name] for name in wanted if name in have)
+    if not found:
+        raise SettingsError(f"the suite has none of the tests of {table}.")
+    return replace(suite, tests=found), [name for name in wanted if name not in have]
+
+
+def _data_files(folder: Path) -> Iterator[Path]:
+    return (folder / "data" / f"{number:02d}.mncover" for number in count(1))
+
+
+def _judge(
+    judge: str | None, cov: Coverage, suite: Suite, parts: dict[str, Rows], classes: How
+) -> tuple[str | None, dict[str, Verdicts]]:
+    """Return the second model's name and its verdicts on the cases of each test."""
+    if judge is None:
+        return None, {}
+    if next(_data_files(Path(judge))).is_file():
+        return _judged_before(Path(judge), parts)
+    from mncover.engine.loading import load_subject
+    from mncover.engine.measure import class_probabilities
+
+    engine = cov.engine
+    subject = _classifier(load_subject(judge, device=str(engine.subject.device)))
+    texts = list(suite.each_text())
+    encodings = subject.encode(texts, engine.settings.max_length)
+    with engine.bar("Judging", len(texts)) as advance:
+        found = class_probabilities(subject, encodings, engine.batch_size, advance)
+    answers = in_suite_classes(found, subject.labels, suite.labels, classes)
+    outcomes = judge_suite(suite, answers)
+    return Path(judge).name, {outcome.test.name: outcome.verdicts for outcome in outcomes}
+
+
+def _judged_before(folder: Path, parts: dict[str, Rows]) -> tuple[str | None, dict[str, Verdicts]]:
+    """Return the same from the folder of the second model's own table."""
+    model, verdicts = None, {}
+    for path, (name, part) in zip(_data_files(folder), parts.items(), strict=False):
+        data = Coverage.load(path).data
+        if [run.suite_fingerprint for run in data.runs] != [part.fingerprint] or data.incomplete:
+            raise MismatchError(
+                f"{path} is not a complete run of the test {name!r}: make that model's table again."
+            )
+        model, verdicts[name] = Path(data.identity.model).name, cases_of(data).verdicts
+    return model, verdicts

@@ -21,10 +21,9 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from mncover.augment.grower import Grower, usable_transforms
-from mncover.augment.records import AugmentSettings, Guide
+from mncover.augment.records import AugmentSettings
 from mncover.augment.transforms import Resources
-from mncover.data.resume import load_json, partial_path, save_json
-from mncover.engine.calibrated import calibrated_engine
+from mncover.data.files import load_json, partial_path, save_json
 from mncover.engine.loading import class_names
 from mncover.errors import SettingsError, TextError
 from mncover.paper.finetuning import FineTuning, accuracy, fine_tune
@@ -32,15 +31,15 @@ from mncover.paper.retraining import NONE, PAPER_TEXTS, RANDOM, Arm, Row, write_
 from mncover.report.progress import bar
 from mncover.suites.formats import read_texts
 from mncover.suites.rows import label_numbers
-from mncover.types import Text, fingerprint_texts
+from mncover.types import Settings, Text, fingerprint_texts
 
 if TYPE_CHECKING:
-    from mncover.cli.config import Config
+    from mncover.engine.engine import Engine
 
 # The files of a base folder that decide what is trained: configuration, weights, tokenizer.
 DECIDING = (".json", ".safetensors", ".txt", ".model")
 # Which guide makes which set.
-GUIDES: dict[str, Guide] = {RANDOM: "none", "cover": "cover", "mncover": "mncover"}
+GUIDES: dict[str, str] = {RANDOM: "none", "cover": "cover", "mncover": "mncover"}
 PERTURBED = "perturbed-test"
 # Some seeds yield nothing, so more are taken to reach the paper's number of texts.
 RESERVE = 1.1
@@ -75,7 +74,9 @@ def run_table4(
     base: str,
     train: Path,
     test: Path,
-    config: Config,
+    make_engine: Callable[[], Engine],
+    settings: Settings,
+    masks: str | None,
     output: Path,
     training: FineTuning,
     texts: int | None,
@@ -86,14 +87,18 @@ def run_table4(
     resources: Resources,
     quiet: bool = False,
 ) -> list[Row]:
-    """Make the sets, train and judge, and write the table; `texts` None means the paper's size."""
+    """Make the sets, train and judge, and write the table; `texts` None means the paper's size.
+
+    The engine, calibrated and with these settings and masks, is made if a set has to be.
+    """
     names = class_names(model)
     known, judged = _read(train, names), _read(test, names)
     if texts is not None:
         known = _some(known, texts)
     seeds_of = known if texts is not None else _some(known, _paper_seeds(task, known))
-    sets = _Sets(output / "sets", model, config, similarity, max_iter, encoder, resources, quiet)
-    arms = [name for name in GUIDES if name != "mncover" or config.masks is not None]
+    measured = (model, make_engine, settings, masks)
+    sets = _Sets(output / "sets", *measured, similarity, max_iter, encoder, resources, quiet)
+    arms = [name for name in GUIDES if name != "mncover" or masks is not None]
     grown = {name: sets.grown(name, GUIDES[name], seeds_of, seed=0) for name in arms}
     size = min(len(mine.texts) for mine in grown.values())
     if texts is None:
@@ -109,7 +114,7 @@ def run_table4(
         settings=training,
         seeds=seeds,
         output=output,
-        device=config.device,
+        device=resources.device,
         quiet=quiet,
     )
     rows = write_retraining(task, job.run(), asdict(training), output, quiet)
@@ -145,7 +150,9 @@ class _Sets:
 
     folder: Path
     model: str
-    config: Config
+    make_engine: Callable[[], Engine]
+    settings: Settings
+    masks: str | None
     similarity: float
     max_iter: int
     encoder: str | None
@@ -159,7 +166,7 @@ class _Sets:
             line, markup=False, highlight=False, soft_wrap=True
         )
 
-    def grown(self, name: str, guide: Guide, seeds: TrainingSet, seed: int) -> TrainingSet:
+    def grown(self, name: str, guide: str, seeds: TrainingSet, seed: int) -> TrainingSet:
         """Return texts made from seeds, with the seeds' labels."""
         path, key = self.folder / f"{name}.json", self._key(guide, seeds, seed)
         found = _kept_set(path, key)
@@ -179,20 +186,19 @@ class _Sets:
         self.say(f"{name}: {len(labels):,} texts.")
         return found
 
-    def _key(self, guide: Guide, seeds: TrainingSet, seed: int) -> dict[str, object]:
+    def _key(self, guide: str, seeds: TrainingSet, seed: int) -> dict[str, object]:
         """Return what a set depends on, as far as that is known without loading a model.
 
         Models go by the last part of their names, so that sets can be taken to another machine.
         """
-        config = self.config
-        masks = config.masks if guide == "mncover" else None
+        masks = self.masks if guide == "mncover" else None
         named = (self.model, self.encoder, self.resources.masked_lm, masks)
         return {
             "named": [None if name is None else Path(name).name for name in named],
             "guide": guide,
             "seeds": fingerprint_texts(seeds.texts),
             "search": [self.similarity, self.max_iter, seed],
-            "measured": [config.bins, config.max_length, config.train_limit],
+            "measured": [self.settings.bins, self.settings.max_length, None],
         }
 
     def _ready(self) -> Grower:
@@ -201,8 +207,9 @@ class _Sets:
             transforms, missing = usable_transforms((), self.resources)
             for name, why in missing.items():
                 self.say(f"Without {name}: {why}")
-            engine = calibrated_engine(self.model, self.config, self.quiet)
-            self._grower = Grower.make(engine, tuple(transforms), self.encoder, self.resources)
+            self._grower = Grower.make(
+                self.make_engine(), tuple(transforms), self.encoder, self.resources
+            )
         return self._grower
 
 

@@ -1,3 +1,14 @@
-"""Reports on a data file: each takes results and returns or prints them. No torch here."""
+"""Reports on a data file: a registry. A new one is a file here and a line below. No torch here."""
 
 from __future__ import annotations
+
+from mncover.report import jsonreport, junit, markdown, text
+from mncover.report.view import Report
+
+REPORTS: dict[str, Report] = {
+    "text": Report("tables for a terminal", text.show),
+    "markdown": Report("totals and contexts as Markdown", markdown.show),
+    "github": Report("Markdown with the contexts folded", markdown.show_folded),
+    "json": Report("every number, for programs", jsonreport.show),
+    "junit": Report("the cases of test suites as JUnit XML", junit.show),
+}

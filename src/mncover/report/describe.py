@@ -1,19 +1,27 @@
-"""What suites and masks hold, for people to read."""
+"""Suites, how their tests went, and masks, for people to read. No torch here."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rich.console import Group, RenderableType
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from mncover.data.display import display_percent
-from mncover.data.identity import MaskSummary, Scored
-from mncover.suites.expectations import Expectation
-from mncover.suites.judging import FAILS, Outcome
-from mncover.suites.model import Suite
+from mncover.data.identity import MaskSummary
+from mncover.data.store import CoverageData
+from mncover.data.table import UNKNOWN
+from mncover.report.tables import plain_table
+from mncover.suites.expectations import Answers, Expectation
+from mncover.suites.judging import FAILS, Outcome, in_suite_classes, judged_cases
+from mncover.suites.model import Label, Outline, Suite
+from mncover.types import shorten
+
+LONGEST = 200  # characters of a text
 
 
 def describe_suite(suite: Suite) -> str:
@@ -23,16 +31,11 @@ def describe_suite(suite: Suite) -> str:
 
 def suite_table(suite: Suite) -> Table:
     """Return a row for each test."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("Test", overflow="fold", min_width=12)
-    for name in ("Type", "Capability"):
-        table.add_column(name, no_wrap=True)
-    for name in ("Cases", "Texts"):
-        table.add_column(name, justify="right", no_wrap=True)
+    table = _test_table("Cases", "Texts")
     table.add_column("Expects", overflow="fold")
     for test in suite.tests:
         table.add_row(
-            Text(test.name),  # Text: brackets in a name are no markup
+            Text(test.name),  # Text: brackets in a name are not markup
             test.kind,
             Text(test.capability),
             f"{len(test.cases):,}",
@@ -44,44 +47,60 @@ def suite_table(suite: Suite) -> Table:
     return table
 
 
+def _test_table(*numbers: str) -> Table:
+    table = plain_table("Test", width=12)
+    for name in ("Type", "Capability"):
+        table.add_column(name, no_wrap=True)
+    for name in numbers:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
+
+
 def describe_expectation(expectation: Expectation, labels: tuple[str, ...]) -> str:
     """Return an expectation in a few words, with the names of the classes."""
-
-    def names(classes: tuple[int | str, ...]) -> str:
-        known = range(len(labels))
-        return " or ".join(labels[c] if c in known else str(c) for c in classes)  # type: ignore[index]
-
     words: list[str] = [expectation.expect]
     if expectation.direction is not None:
         words.append(expectation.direction)
     if expectation.labels:
-        words.append(names(expectation.labels))
+        words.append(class_names(expectation.labels, labels))
     if expectation.compares and expectation.expect != "implication":
         words.append(f"(tolerance {expectation.tolerance:g})")
     if expectation.only_if:
-        words.append(f"if {names(expectation.only_if)} before")
+        words.append(f"if {class_names(expectation.only_if, labels)} before")
     if expectation.only_if_not:
-        words.append(f"unless {names(expectation.only_if_not)} before")
+        words.append(f"unless {class_names(expectation.only_if_not, labels)} before")
     return " ".join(words)
+
+
+def class_names(label: Label, classes: Sequence[str]) -> str:
+    """Return the names of one class or several; a number that has no name stays a number."""
+    labels = label if isinstance(label, tuple) else () if label is None else (label,)
+    known = range(len(classes))
+    return " or ".join(classes[x] if isinstance(x, int) and x in known else str(x) for x in labels)
+
+
+# How tests went.
 
 
 def outcome_table(outcomes: Sequence[Outcome]) -> Table:
     """Return how often each test fails, and each capability."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("Test", overflow="fold", min_width=12)
-    for name in ("Type", "Capability"):
-        table.add_column(name, no_wrap=True)
-    for name in ("Cases", "Judged", "Failing", "Failing %"):
-        table.add_column(name, justify="right", no_wrap=True)
+    table = _test_table("Cases", "Judged", "Failing", "Failing %")
     for outcome in outcomes:
         test = outcome.test
-        about = (Text(test.name), test.kind, Text(test.capability))
-        table.add_row(*about, *_counts([outcome]))
+        table.add_row(Text(test.name), test.kind, Text(test.capability), *counts([outcome]))
     table.add_section()
     for capability, mine in by_capability(outcomes).items():
-        table.add_row(Text(capability, style="italic"), "", "", *_counts(mine))
+        table.add_row(Text(capability, style="italic"), "", "", *counts(mine))
     table.add_section()
-    table.add_row("Total", "", "", *_counts(outcomes), style="bold")
+    table.add_row("Total", "", "", *counts(outcomes), style="bold")
+    return table
+
+
+def capability_table(outcomes: Sequence[Outcome]) -> Table:
+    """Return how often the cases of each capability fail."""
+    table = plain_table("Capability", "Cases", "Judged", "Failing", "Failing %", width=12)
+    for capability, mine in by_capability(outcomes).items():
+        table.add_row(Text(capability), *counts(mine))
     return table
 
 
@@ -94,18 +113,8 @@ def by_capability(outcomes: Sequence[Outcome]) -> dict[str, list[Outcome]]:
     return found
 
 
-def capability_table(outcomes: Sequence[Outcome]) -> Table:
-    """Return how often the cases of each capability fail."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("Capability", overflow="fold", min_width=12)
-    for name in ("Cases", "Judged", "Failing", "Failing %"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for capability, mine in by_capability(outcomes).items():
-        table.add_row(Text(capability), *_counts(mine))
-    return table
-
-
-def _counts(outcomes: Sequence[Outcome]) -> list[str]:
+def counts(outcomes: Sequence[Outcome]) -> list[str]:
+    """Return how many cases there are, are judged and fail, and the failing percentage."""
     judged, failing = sum(o.judged for o in outcomes), sum(o.failing for o in outcomes)
     rate = display_percent(failing / judged) if judged else "-"
     cases = sum(len(o.test.cases) for o in outcomes)
@@ -129,9 +138,98 @@ def outcomes_to_json(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
     ]
 
 
+# Failing cases, with their texts and what the model said.
+
+
+def print_failures(data: CoverageData, n: int, console: Console) -> None:
+    """Print up to n failing cases of every test, and of every context with labels."""
+    parts = [*_failing_tests(data, n), *_wrong_contexts(data, n)]
+    for heading, table in parts:
+        console.print(heading)
+        console.print(table)
+    if not parts:
+        console.print("No case fails.")
+
+
+def answers_to(data: CoverageData, outline: Outline | None, rows: Any) -> Answers:
+    """Return what the model said to some rows: in the classes of their suite, or in its own."""
+    found, labels = data.table.probabilities[rows], data.identity.labels
+    if outline is None:
+        return in_suite_classes(found, labels, ())
+    return in_suite_classes(found, labels, outline.labels, outline.classes)
+
+
+def said(answers: Answers, classes: Sequence[str]) -> Iterator[tuple[str, float]]:
+    """Yield the class of every text and its probability; no name for a text that was not run."""
+    for number, shares in zip(answers.classes.tolist(), answers.probabilities, strict=True):
+        yield ("", float("nan")) if number < 0 else (classes[number], float(shares[number]))
+
+
+def _failing_tests(data: CoverageData, n: int) -> Iterator[tuple[Text, Table]]:
+    for outline, outcome, rows in judged_cases(data):
+        if not outcome.failing:
+            continue
+        expects = describe_expectation(outcome.test.expectation, outline.labels)
+        heading = Text(outcome.test.name, style="bold")
+        fails = f": {outcome.failing:,} of {outcome.judged:,} fail; expects {expects}"
+        table, classes = _failure_table(), outline.labels or data.identity.labels
+        for case in (outcome.verdicts == FAILS).nonzero()[0][:n]:
+            right = class_names(outcome.test.cases[case].label, classes)
+            found = said(answers_to(data, outline, rows[case]), classes)
+            for i, (row, (name, share)) in enumerate(zip(rows[case], found, strict=True)):
+                place = "" if i else f"case {case}"
+                _add_text(table, data, row, place, name, share, "" if i else right)
+        table.add_row()
+        yield heading.append(fails, "not bold"), table
+
+
+def _wrong_contexts(data: CoverageData, n: int) -> Iterator[tuple[Text, Table]]:
+    for number, context in enumerate(data.contexts):
+        wrong = _wrong_rows(data, number)
+        if not len(wrong):
+            continue
+        table, classes = _failure_table(), data.identity.labels
+        for row in wrong[:n].tolist():
+            answer = int(data.table["prediction"][row])
+            share = float(data.table.probabilities[row, answer])
+            right = class_names(int(data.table["label"][row]), classes)
+            place = f"text {data.table['index'][row]}"
+            _add_text(table, data, row, place, classes[answer], share, right)
+        table.add_row()
+        yield Text(f"{context}: {len(wrong):,} wrong", style="bold"), table
+
+
+def _wrong_rows(data: CoverageData, context: int) -> NDArray[np.int64]:
+    table = data.table
+    known = (table["label"] != UNKNOWN) & (table["prediction"] != UNKNOWN)
+    mine = known & (table["context"] == context) & (table["label"] != table["prediction"])
+    return np.flatnonzero(mine)
+
+
+def _failure_table() -> Table:
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(justify="right", no_wrap=True, style="dim")
+    table.add_column(no_wrap=True)
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(overflow="fold", min_width=20)
+    return table
+
+
+def _add_text(
+    table: Table, data: CoverageData, row: int, place: str, name: str, share: float, right: str
+) -> None:
+    text = Text(shorten(data.table.texts[row], LONGEST))
+    if right:
+        text.append(f"  (right: {right})", style="dim")
+    sure = "" if np.isnan(share) else f"{display_percent(share, 1)} %"
+    table.add_row(place, Text(name or "not run"), sure, text)
+
+
+# Masks.
+
 UNSEEN = {
-    "keep": "what training did not see counts",
-    "drop": "what training did not see does not count",
+    "keep": "words and pairs that training did not see count",
+    "drop": "words and pairs that training did not see do not count",
     "words": "a pair counts if both of its words do",
 }
 
@@ -145,26 +243,26 @@ def describe_masks(masks: MaskSummary) -> RenderableType:
         text.append(f", {_share(masks.pairs_kept, masks.pairs)} pairs")
     text.append(f"\n  {UNSEEN.get(masks.unseen, masks.unseen)}")
     if masks.fidelity is not None:
-        text.append(
-            f"\n  fidelity {display_percent(masks.fidelity)} %: so many held-out texts keep their "
-            "class through the masks"
-        )
+        text.append(f"\n  fidelity {display_percent(masks.fidelity)} %: ")
+        text.append("share of held-out texts that keep their class when masked")
     lists = Table.grid(padding=(0, 1, 0, 0))
-    for title, scored in (
+    for title, scored in important(masks):
+        if scored:
+            words = ", ".join(word for word, _ in scored)
+            lists.add_row(f"  {title}", Text(words, style="dim"))
+    return Group(text, lists)
+
+
+def important(masks: MaskSummary) -> list[tuple[str, tuple[tuple[str, float], ...]]]:
+    """Return the lists of words and pairs with their titles; some may be empty."""
+    return [
         ("most important words", masks.top_words),
         ("least important words", masks.low_words),
         ("most important pairs", masks.top_pairs),
         ("least important pairs", masks.low_pairs),
-    ):
-        if scored:
-            lists.add_row(f"  {title}", Text(_list(scored), style="dim"))
-    return Group(text, lists)
+    ]
 
 
 def _share(part: int, whole: int) -> str:
     percent = display_percent(part / whole, 1) if whole else "0.0"
     return f"{part:,} of {whole:,} ({percent} %)"
-
-
-def _list(scored: tuple[Scored, ...]) -> str:
-    return ", ".join(word for word, _ in scored)

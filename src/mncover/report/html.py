@@ -1,4 +1,4 @@
-"""Write the pages into a folder. The one place that imports Jinja2."""
+"""The report as web pages in a folder. The one place that imports Jinja2. No torch here."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mncover.data.display import display_percent
 from mncover.data.results import REDUNDANT_AT, Result, summarize
 from mncover.data.store import CoverageData
 from mncover.errors import SettingsError
-from mncover.report.html_overview import Card, heatmaps, make_overview
+from mncover.report.html_overview import Card, overview
 from mncover.report.html_tests import PageMaker, TestPage, earlier_verdicts
 from mncover.selection.cases import cases_by_run
 from mncover.suites.judging import judge_data
@@ -31,11 +31,13 @@ def write_html(
 ) -> Path:
     """Write the report of a data file to a folder, and return its first page.
 
-    `since` is an earlier data file to compare with. A folder that is there is replaced if it is
-    an earlier report, and refused if it is anything else.
+    `since` is an earlier data file to compare with. An existing folder is replaced if it holds an
+    earlier report, and refused if it holds anything else.
     """
     if folder.exists() and not (folder / MARK).exists() and any(folder.iterdir()):
-        raise SettingsError(f"{folder}: it is there and is no report of mncover; name another.")
+        raise SettingsError(
+            f"{folder}: the folder exists and is not an mncover report; choose another."
+        )
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".mncover-") as place:
         made = Path(place) / "html"
@@ -54,25 +56,16 @@ def _write(
     since: tuple[Path, CoverageData] | None,
 ) -> None:
     (folder / "tests").mkdir(parents=True)
-    (folder / MARK).write_text("written by mncover html; it is replaced by the next report\n")
+    (folder / MARK).write_text("written by mncover html; the next report replaces this folder\n")
+    result, environment = _judged(data, redundant_at), _environment()
     earlier = None if since is None else earlier_verdicts(cases_by_run(since[1]))
-    found = [
-        page
-        for cases in cases_by_run(data)
-        for page in PageMaker(cases, redundant_at, earlier).pages()
-    ]
-    pages = [(f"tests/{number:04d}.html", page) for number, page in enumerate(found, start=1)]
-    environment = _environment()
+    before = None if since is None else _judged(since[1], redundant_at)
     then = "" if since is None else since[0].name
-    overview = make_overview(
-        _summary(data, redundant_at),
-        file,
-        pages,
-        heatmaps(data),
-        None if since is None else _summary(since[1], redundant_at),
-        then,
-    )
-    _render(environment, "index.html", folder / "index.html", o=overview)
+    makers = [PageMaker(cases, redundant_at, earlier) for cases in cases_by_run(data)]
+    found = [page for maker in makers for page in maker.pages()]
+    pages = [(f"tests/{number:04d}.html", page) for number, page in enumerate(found, start=1)]
+    content = overview(data, result, file, pages, before, then)
+    _render(environment, "index.html", folder / "index.html", o=content)
     for address, page in pages:
         _render(
             environment,
@@ -81,17 +74,18 @@ def _write(
             page=page,
             cards=_cards(page),
             curve=_curve(page.curve),
+            criterion=result.main.title,
             since=then,
-            redundant_at=f"{100 * redundant_at:g}",
+            redundant_at=content["redundant_at"],
         )
 
 
-def _summary(data: CoverageData, redundant_at: float) -> Result:
+def _judged(data: CoverageData, redundant_at: float) -> Result:
     return summarize(data, tuple(judge_data(data)), redundant_at)
 
 
 def _environment() -> Environment:
-    """Return an environment that escapes everything that a suite brings."""
+    """Return an environment that escapes whatever a suite contains."""
     environment = Environment(
         loader=PackageLoader("mncover.report"),
         autoescape=True,
@@ -124,7 +118,7 @@ def _cards(page: TestPage) -> list[Card]:
 
 
 def _curve(points: Sequence[tuple[int, float]]) -> dict[str, str] | None:
-    """Return a curve as the path of a picture of 560 by 180."""
+    """Return a curve as the path of a drawing of 560 by 180."""
     if not points:
         return None
     most, texts = max(points[-1][1], 1e-12), points[-1][0]

@@ -1,28 +1,30 @@
-"""The results as JSON; docs/commands/json.md explains every field."""
+"""The results as JSON; docs/commands/json.md explains every field. No torch here."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
+from rich.console import Console
 
-from mncover.criteria import COVER, METRICS, MNCOVER, Metric
-from mncover.data.results import (
-    ContextResult,
-    Contribution,
-    Count,
-    Result,
-    Tally,
-    gain_share,
-    novelty,
-)
+from mncover.data.results import ContextResult, Count, Result, Tally, gains, novelty
 from mncover.data.store import CoverageData
-from mncover.data.table import NEW_BINS, UNKNOWN
+from mncover.data.table import UNKNOWN
 from mncover.report.describe import outcomes_to_json
+from mncover.report.view import View, print_verbatim
 from mncover.types import __version__
 
-# 1: the first. 2: mnCover.
-FORMAT_VERSION = 2
+# 1: the first. 2: mnCover. 3: criteria by name, where there were fields of Cover and of mnCover.
+FORMAT_VERSION = 3
+
+
+def show(view: View, console: Console) -> None:
+    """Print the results, with a row for each text if asked for."""
+    content = to_json(view.result)
+    if view.texts:
+        content["rows"] = rows_to_json(view.data)
+    print_verbatim(json.dumps(content, indent=2 if view.pretty else None), console)
 
 
 def to_json(result: Result) -> dict[str, Any]:
@@ -34,72 +36,55 @@ def to_json(result: Result) -> dict[str, Any]:
         "model": identity.model,
         "model_fingerprint": identity.model_fingerprint,
         "settings": identity.settings.to_json(),
+        "criteria": [
+            {"name": one.name, "title": one.title, "cells": one.cells} for one in identity.criteria
+        ],
         "calibration_texts": identity.calibration_texts,
         "redundant_at": result.redundant_at,
         "interrupted": list(result.interrupted),
         "texts": result.texts,
-        "totals": {**_tally(result.tally), "masked": _masked(result.masked)},
+        "totals": {"criteria": {n: _tally(c.tally) for n, c in result.criteria.items()}},
         "masks": None if identity.masks is None else identity.masks.to_json(),
         "contexts": [_context(context) for context in result.contexts],
         "tests": outcomes_to_json(result.outcomes),
-        "sites": [
-            {
-                "site": site.name,
-                "kind": site.kind,
-                "layer": site.layer,
-                **_count(site.count),
-                "heads": [_count(head) for head in site.heads],
-                "masked": None if site.masked is None else _count(site.masked),
-                "masked_heads": [_count(head) for head in site.masked_heads],
-            }
-            for site in result.sites
-        ],
+        "sites": _sites(result),
     }
 
 
 def rows_to_json(data: CoverageData) -> list[dict[str, Any]]:
     """Return one dictionary per text that was run; what is not known is None."""
-    table, identity = data.table, data.identity
-    gains = {metric: _gains(data, metric) for metric in METRICS}
-    new = novelty(data)
-    rows = []
-    for i, text in enumerate(table.texts):
-        known = gains[COVER][i] is not None
-        probabilities = table.probabilities[i]
-        rows.append(
-            {
-                "run": data.runs[table["run"][i]].id,
-                "context": data.contexts[table["context"][i]],
-                "index": int(table["index"][i]),
-                "case": None if table["case"][i] == UNKNOWN else int(table["case"][i]),
-                "text": text,
-                "length": int(table["length"][i]),
-                "truncated": bool(table["truncated"][i]),
-                "label": _class(table["label"][i], identity.labels),
-                "prediction": _class(table["prediction"][i], identity.labels),
-                "probabilities": None
-                if np.isnan(probabilities).any() or not len(probabilities)
-                else [float(p) for p in probabilities],
-                "gain": gains[COVER][i],
-                "mncover_gain": gains[MNCOVER][i],
-                "novelty": float(new[i]) if known else None,
-            }
-        )
-    return rows
-
-
-def _gains(data: CoverageData, metric: Metric) -> list[float | None]:
-    """Return what each text added to a metric, or None where it is not known."""
-    hidden, attention = (data.table[NEW_BINS[metric, kind]] for kind in (0, 1))
-    shares = gain_share(data.identity.layout, data.identity.settings, hidden, attention)
+    table, labels = data.table, data.identity.labels
+    added = {name: _numbers(gains(data, name)) for name in data.identity.names}
+    new = _numbers(novelty(data))
     return [
-        None if bins == UNKNOWN else float(share)
-        for bins, share in zip(hidden, shares, strict=True)
+        {
+            "run": data.runs[table["run"][i]].id,
+            "context": data.contexts[table["context"][i]],
+            "index": int(table["index"][i]),
+            "case": None if table["case"][i] == UNKNOWN else int(table["case"][i]),
+            "text": text,
+            "length": int(table["length"][i]),
+            "truncated": bool(table["truncated"][i]),
+            "label": _class(table["label"][i], labels),
+            "prediction": _class(table["prediction"][i], labels),
+            "probabilities": _probabilities(table.probabilities[i]),
+            "gains": {name: shares[i] for name, shares in added.items()},
+            "novelty": new[i],
+        }
+        for i, text in enumerate(table.texts)
     ]
+
+
+def _numbers(values: Any) -> list[float | None]:
+    return [None if np.isnan(value) else float(value) for value in values]
 
 
 def _class(number: int, labels: tuple[str, ...]) -> str | None:
     return None if number == UNKNOWN else labels[number]
+
+
+def _probabilities(found: Any) -> list[float] | None:
+    return None if np.isnan(found).any() or not len(found) else [float(p) for p in found]
 
 
 def _count(count: Count) -> dict[str, Any]:
@@ -114,30 +99,11 @@ def _count(count: Count) -> dict[str, Any]:
 
 def _tally(tally: Tally) -> dict[str, Any]:
     return {
-        "cover": tally.cover,
-        "cover_of_reachable": tally.cover_of_reachable,
+        "share": tally.share,
+        "share_of_reachable": tally.share_of_reachable,
         "word": _count(tally.word),
         "attention": _count(tally.attention),
     }
-
-
-def _masked(tally: Tally | None) -> dict[str, Any] | None:
-    """Return the bins that masks let count; what is called `cover` above is mnCover here."""
-    if tally is None:
-        return None
-    return {
-        "mncover": tally.cover,
-        "mncover_of_reachable": tally.cover_of_reachable,
-        "word": _count(tally.word),
-        "attention": _count(tally.attention),
-    }
-
-
-def _contribution(masked: Contribution | None) -> dict[str, Any] | None:
-    if masked is None:
-        return None
-    tally = _masked(masked.tally) or {}
-    return {**tally, "adds": masked.adds, "only_here": masked.only_here}
 
 
 def _context(context: ContextResult) -> dict[str, Any]:
@@ -146,10 +112,10 @@ def _context(context: ContextResult) -> dict[str, Any]:
         "texts": context.texts,
         "truncated": context.truncated,
         "empty": context.empty,
-        **_tally(context.tally),
-        "adds": context.adds,
-        "only_here": context.only_here,
-        "masked": _contribution(context.masked),
+        "criteria": {
+            name: {**_tally(one.tally), "adds": one.adds, "only_here": one.only_here}
+            for name, one in context.by.items()
+        },
         "redundant": context.redundant,
         "labelled": context.labelled,
         "wrong": context.wrong,
@@ -158,3 +124,17 @@ def _context(context: ContextResult) -> dict[str, Any]:
         "failing": context.failing,
         "failure_rate": context.failure_rate,
     }
+
+
+def _sites(result: Result) -> list[dict[str, Any]]:
+    found = []
+    for i, site in enumerate(result.sites):
+        by = {name: criterion.sites[i] for name, criterion in result.criteria.items()}
+        criteria = {
+            name: {**_count(one.count), "heads": [_count(head) for head in one.heads]}
+            for name, one in by.items()
+        }
+        found.append(
+            {"site": site.name, "kind": site.kind, "layer": site.layer, "criteria": criteria}
+        )
+    return found

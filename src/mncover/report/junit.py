@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from xml.etree import ElementTree
 
-from mncover.data.files import replacing
+from rich.console import Console
+
 from mncover.data.store import CoverageData
-from mncover.report.describe import describe_expectation
-from mncover.suites.judging import FAILS, NOT_JUDGED, Outcome, in_suite_classes, judged_cases
+from mncover.report.describe import answers_to, describe_expectation, said
+from mncover.report.view import View, print_verbatim
+from mncover.suites.judging import FAILS, NOT_JUDGED, Outcome, judged_cases
 from mncover.suites.model import Outline
 from mncover.types import shorten
 
-LONGEST = 300
+LONGEST = 300  # characters of a text
 
 
-def write_junit(data: CoverageData, path: Path) -> tuple[int, int]:
-    """Write a test suite for each test and a test case for each case; return failing and all.
+def show(view: View, console: Console) -> None:
+    """Print the cases of the test suites in a data file."""
+    print_verbatim(to_junit(view.data), console)
+
+
+def to_junit(data: CoverageData) -> str:
+    """Return XML with a test suite for each test and a test case for each case.
 
     A case that the expectation does not apply to is skipped.
     """
@@ -29,22 +35,20 @@ def write_junit(data: CoverageData, path: Path) -> tuple[int, int]:
         total += len(outcome.test.cases)
     root.set("tests", str(total))
     root.set("failures", str(failing))
-    with replacing(path) as temporary:
-        ElementTree.ElementTree(root).write(temporary, encoding="utf-8", xml_declaration=True)
-    return failing, total
+    content: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
+    return content.decode("utf-8")
 
 
 def _suite(
     data: CoverageData, outline: Outline, outcome: Outcome, rows: list[list[int]]
 ) -> ElementTree.Element:
     name, cases = _clean(outcome.test.name), outcome.test.cases
-    skipped = len(cases) - outcome.judged
     suite = ElementTree.Element(
         "testsuite",
         name=name,
         tests=str(len(cases)),
         failures=str(outcome.failing),
-        skipped=str(skipped),
+        skipped=str(len(cases) - outcome.judged),
     )
     expects = _clean(describe_expectation(outcome.test.expectation, outline.labels))
     for number, (verdict, mine) in enumerate(zip(outcome.verdicts, rows, strict=True)):
@@ -62,16 +66,11 @@ def _suite(
 
 def _said(data: CoverageData, outline: Outline, rows: list[int]) -> str:
     """Return the texts of a case with what the model said, a line each."""
-    identity = data.identity
-    answers = in_suite_classes(
-        data.table.probabilities[rows], identity.labels, outline.labels, outline.classes
-    )
-    names = outline.labels or identity.labels
+    answers, classes = answers_to(data, outline, rows), outline.labels or data.identity.labels
     lines = []
-    for i, row in enumerate(rows):
-        said = int(answers.classes[i])
-        share = f"{names[said]} {100 * answers.probabilities[i, said]:.1f} %" if said >= 0 else "-"
-        lines.append(f"{share}: {shorten(data.table.texts[row], LONGEST)}")
+    for row, (name, share) in zip(rows, said(answers, classes), strict=True):
+        answer = f"{name} {100 * share:.1f} %" if name else "-"
+        lines.append(f"{answer}: {shorten(data.table.texts[row], LONGEST)}")
     return _clean("\n".join(lines))
 
 

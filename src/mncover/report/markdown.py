@@ -3,18 +3,39 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+
+from rich.console import Console
 
 from mncover.data.display import display_percent
 from mncover.data.results import ContextResult, Result
-from mncover.report.text import sorted_contexts
+from mncover.report.columns import (
+    NAME,
+    REDUNDANT,
+    TEXTS,
+    coverage_columns,
+    failing_or_wrong,
+    shown,
+    sorted_contexts,
+)
+from mncover.report.describe import print_failures
+from mncover.report.view import View, print_verbatim
 
-FORMATS = ("text", "markdown", "github")
+
+def show(view: View, console: Console, folded: bool = False) -> None:
+    """Print the report, and below it the failing cases that were asked for."""
+    print_verbatim(to_markdown(view.result, view.sort, folded), console)
+    if view.failures:
+        print_failures(view.data, view.failures, console)
+
+
+def show_folded(view: View, console: Console) -> None:
+    """Print the report with the table of contexts folded."""
+    show(view, console, folded=True)
 
 
 def to_markdown(result: Result, sort: str = "suite", folded: bool = False) -> str:
     """Return totals and a table of contexts; `folded` puts the table into a fold, as GitHub has."""
-    table = "\n".join(_table(result, sorted_contexts(result, sort)))
+    table = "\n".join(_table(result, sort))
     parts = [f"## Coverage of {_escaped(result.identity.model.rstrip('/').split('/')[-1])}", ""]
     parts += [f"- {line}" for line in _totals(result)]
     parts.append("")
@@ -27,9 +48,8 @@ def to_markdown(result: Result, sort: str = "suite", folded: bool = False) -> st
 
 
 def _totals(result: Result) -> list[str]:
-    lines = [f"**Cover {display_percent(result.cover)} %** of all bins, {result.texts:,} texts"]
-    if result.mncover is not None:
-        lines.append(f"mnCover {display_percent(result.mncover)} %")
+    shares = [f"{c.title} {display_percent(c.tally.share)} %" for c in result.criteria.values()]
+    lines = [f"**{shares[0]}** of all bins, {result.texts:,} texts", *shares[1:]]
     judged = sum(outcome.judged for outcome in result.outcomes)
     if judged:
         failing = sum(outcome.failing for outcome in result.outcomes)
@@ -42,27 +62,23 @@ def _totals(result: Result) -> list[str]:
     return [*lines, *(f"interrupted: {_escaped(name)}" for name in result.interrupted)]
 
 
-def _table(result: Result, contexts: Sequence[ContextResult]) -> list[str]:
-    names = ["Test", "Texts", "Cover %"]
-    names += ["mnCover %"] if result.masked is not None else []
-    names += ["Adds %", "Only here %", "Redundant", "Failing"]
+def _table(result: Result, sort: str) -> list[str]:
+    coverage = coverage_columns(result)
+    names = ["Test", TEXTS.title, *(c.title for c in coverage), REDUNDANT.title, "Failing"]
     lines = [f"| {' | '.join(names)} |", "|---" + "|---:" * (len(names) - 1) + "|"]
-    for context in contexts:
-        cells = [_escaped(context.name), f"{context.texts:,}", display_percent(context.cover)]
-        if result.masked is not None:
-            cells.append(display_percent(context.mncover or 0.0))
-        cells += [display_percent(context.adds), display_percent(context.only_here)]
-        cells += ["-" if context.redundant is None else f"{context.redundant:,}"]
-        cells.append(_failing(context))
+    for context in sorted_contexts(result, sort):
+        cells = [shown(column.value(context)) for column in (NAME, TEXTS, *coverage)]
+        redundant = "-" if context.redundant is None else f"{context.redundant:,}"
+        cells = [_escaped(cells[0]), *cells[1:], redundant, _failing(context)]
         lines.append(f"| {' | '.join(cells)} |")
     return lines
 
 
 def _failing(context: ContextResult) -> str:
-    part, whole = context.failing, context.judged
-    if not whole:
-        part, whole = context.wrong, context.labelled
-    return f"{part:,} ({display_percent(part / whole, 1)} %)" if whole else "-"
+    part = failing_or_wrong(context)
+    if part.share is None:
+        return "-"
+    return f"{part.number:,} ({display_percent(part.share, 1)} %)"
 
 
 def _escaped(text: str) -> str:

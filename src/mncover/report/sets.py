@@ -1,14 +1,8 @@
-"""Saturation curves as CSV, as a table of reductions, and as numbers to print. No torch here.
-
-Sets of texts side by side: tables, and JSON. No torch here.
-A choice of cases beside the other ways to choose, as a table, as JSON, and in words.
-"""
+"""Curves, sets side by side, and choices of cases: tables, files, words. No torch here."""
 
 from __future__ import annotations
 
-import csv
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,14 +11,16 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
-from mncover.criteria import METRICS, NAMES, Metric
-from mncover.data.display import display_percent
-from mncover.data.files import replacing
+from mncover.data.display import display_percent, percent
+from mncover.report.columns import criterion_title
+from mncover.report.tables import plain_table, write_csv
 from mncover.selection.cases import Cases
 from mncover.selection.chance import Found
 from mncover.selection.saturation import Curve
 from mncover.selection.sets import Comparison, Spread
 from mncover.suites.judging import FAILS, NOT_JUDGED
+
+# Saturation curves.
 
 
 class Reduction(NamedTuple):
@@ -34,7 +30,7 @@ class Reduction(NamedTuple):
     """
 
     name: str
-    metric: Metric
+    criterion: str
     threshold: float
     texts: int
     kept: int
@@ -45,12 +41,12 @@ class Reduction(NamedTuple):
 
 
 def reductions(curves: Sequence[Curve]) -> list[Reduction]:
-    """Return the reductions of every list, metric and threshold, in the given order of texts."""
+    """Return the reduction of every list, criterion and threshold, in the given order of texts."""
     found = []
     for curve in curves:
         if curve.seed is not None or curve.threshold is None:
             continue
-        alike = [c for c in curves if (c.name, c.metric) == (curve.name, curve.metric)]
+        alike = [c for c in curves if (c.name, c.criterion) == (curve.name, curve.criterion)]
         others = [
             c.reduction for c in alike if c.seed is not None and c.threshold == curve.threshold
         ]
@@ -58,7 +54,7 @@ def reductions(curves: Sequence[Curve]) -> list[Reduction]:
         found.append(
             Reduction(
                 curve.name,
-                curve.metric,
+                curve.criterion,
                 curve.threshold,
                 curve.visited,
                 curve.kept,
@@ -71,11 +67,11 @@ def reductions(curves: Sequence[Curve]) -> list[Reduction]:
     return found
 
 
-def averages(rows: Sequence[Reduction], metric: Metric) -> dict[float, tuple[float, float | None]]:
+def averages(rows: Sequence[Reduction], criterion: str) -> dict[float, tuple[float, float | None]]:
     """Return the mean reduction over the lists by threshold, in order and shuffled."""
     found: dict[float, tuple[float, float | None]] = {}
     for threshold in dict.fromkeys(row.threshold for row in rows):
-        mine = [row for row in rows if (row.threshold, row.metric) == (threshold, metric)]
+        mine = [row for row in rows if (row.threshold, row.criterion) == (threshold, criterion)]
         shuffled = [row.shuffled for row in mine if row.shuffled is not None]
         found[threshold] = (
             float(np.mean([row.reduction for row in mine])),
@@ -86,10 +82,10 @@ def averages(rows: Sequence[Reduction], metric: Metric) -> dict[float, tuple[flo
 
 def write_curves(curves: Sequence[Curve], folder: Path) -> None:
     """Write curves.csv, a row for each point, and reductions.csv."""
-    points = (
+    points = [
         {
             "name": curve.name,
-            "metric": curve.metric,
+            "criterion": curve.criterion,
             "order": "given" if curve.seed is None else f"shuffled {curve.seed}",
             "threshold": "" if curve.threshold is None else curve.threshold,
             "texts": n,
@@ -97,19 +93,9 @@ def write_curves(curves: Sequence[Curve], folder: Path) -> None:
         }
         for curve in curves
         for n, share in zip(curve.texts, curve.shares, strict=True)
-    )
-    _write_csv(
-        ("name", "metric", "order", "threshold", "texts", "coverage"), points, folder / "curves.csv"
-    )
-    rows = (row._asdict() for row in reductions(curves))
-    _write_csv(Reduction._fields, rows, folder / "reductions.csv")
-
-
-def _write_csv(names: Sequence[str], rows: Iterable[dict[str, Any]], path: Path) -> None:
-    with replacing(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, names)
-        writer.writeheader()
-        writer.writerows(rows)
+    ]
+    write_csv(folder / "curves.csv", points)
+    write_csv(folder / "reductions.csv", [row._asdict() for row in reductions(curves)])
 
 
 def reduction_table(curves: Sequence[Curve], paper: dict[float, float] | None = None) -> Table:
@@ -119,89 +105,72 @@ def reduction_table(curves: Sequence[Curve], paper: dict[float, float] | None = 
     """
     rows = reductions(curves)
     thresholds = list(dict.fromkeys(row.threshold for row in rows))
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
-    table.add_column("Left out, %", overflow="fold", min_width=20)
-    for name in ("Metric", "Texts", "Cover %"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for threshold in thresholds:
-        table.add_column(f"> {threshold:g}", justify="right", no_wrap=True)
-    metrics = [m for m in METRICS if any(row.metric == m for row in rows)]
+    titles = ("Left out, %", "Criterion", "Texts", "Cover %", *(f"> {t:g}" for t in thresholds))
+    table = plain_table(*titles, width=20, narrow=True)
+    criteria = list(dict.fromkeys(row.criterion for row in rows))
     for name in dict.fromkeys(row.name for row in rows):
-        for metric in metrics:
-            mine = [row for row in rows if (row.name, row.metric) == (name, metric)]
+        for criterion in criteria:
+            mine = [row for row in rows if (row.name, row.criterion) == (name, criterion)]
+            about = (f"{mine[0].texts:,}", display_percent(mine[0].cover_unfiltered))
             cells = [display_percent(row.reduction) for row in mine]
-            about = (NAMES[metric], f"{mine[0].texts:,}", display_percent(mine[0].cover_unfiltered))
-            table.add_row(Text(name), *about, *cells)
+            table.add_row(Text(name), criterion_title(criterion), *about, *cells)
     table.add_section()
-    for metric in metrics:
-        means = averages(rows, metric)
-        table.add_row(
-            "average",
-            NAMES[metric],
-            "",
-            "",
-            *(display_percent(m) for m, _ in means.values()),
-            style="bold",
-        )
-        if all(shuffled is not None for _, shuffled in means.values()):
-            cells = [display_percent(shuffled or 0.0) for _, shuffled in means.values()]
-            table.add_row("average, shuffled", NAMES[metric], "", "", *cells)
+    for criterion in criteria:
+        given, shuffled = zip(*averages(rows, criterion).values(), strict=True)
+        title = criterion_title(criterion)
+        table.add_row("average", title, "", "", *map(percent, given), style="bold")
+        if None not in shuffled:
+            table.add_row("average, shuffled", title, "", "", *map(percent, shuffled))
     if paper:
         known = [f"{paper[t]:.2f}" if t in paper else "" for t in thresholds]
         table.add_row("the paper's average", "mnCover", "", "", *known, style="italic")
     return table
 
 
-def _cell(spread: Spread) -> str:
-    if spread.low == spread.high:
-        return display_percent(spread.mean)
-    ends = (display_percent(spread.low), display_percent(spread.high))
-    return f"{display_percent(spread.mean)} ({' to '.join(ends)})"
+# Sets of texts side by side.
 
 
 def set_table(found: Comparison) -> Table:
-    """Return what each set covers alone, with those before it, and alone of all."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("Set", overflow="fold", min_width=12)
-    name = NAMES[found.metric]
-    for column in ("Texts", f"{name} %", "With those above", "Only here"):
-        table.add_column(column, justify="right", no_wrap=True)
+    """Return what each set covers alone, with those before it, and what only it covers."""
+    titles = ("Set", "Texts", f"{found.title} %", "With those above", "Only here")
+    table = plain_table(*titles, width=12)
     for i, label in enumerate(found.names):
         spreads = (found.alone[i], found.union[i], found.only[i])
-        table.add_row(Text(label), f"{found.sizes[i]:,}", *(_cell(spread) for spread in spreads))
+        table.add_row(Text(label), f"{found.sizes[i]:,}", *(_spread(spread) for spread in spreads))
     return table
 
 
 def overlap_table(found: Comparison) -> Table:
     """Return how much each two sets have in common of what they cover together, in percent."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("In common, %", overflow="fold", min_width=12)
+    table = plain_table("In common, %", width=12)
     for name in found.names:
         table.add_column(Text(name), justify="right", overflow="fold")
     for i, name in enumerate(found.names):
-        cells = [_cell(found.overlap[i][j]) if j < i else "" for j in range(len(found.names))]
+        cells = [_spread(found.overlap[i][j]) if j < i else "" for j in range(len(found.names))]
         table.add_row(Text(name), *cells)
     return table
 
 
+def _spread(spread: Spread) -> str:
+    mean = display_percent(spread.mean)
+    if spread.low == spread.high:
+        return mean
+    return f"{mean} ({display_percent(spread.low)} to {display_percent(spread.high)})"
+
+
 def to_json(comparisons: Sequence[Comparison]) -> dict[str, Any]:
-    """Return the comparisons as plain values, by metric."""
-    return {found.metric: asdict(found) for found in comparisons}
+    """Return the comparisons as plain values, by criterion."""
+    return {found.criterion: asdict(found) for found in comparisons}
 
 
-def write_json(comparisons: Sequence[Comparison], path: Path) -> None:
-    """Write the comparisons as JSON."""
-    with replacing(path) as temporary:
-        temporary.write_text(json.dumps(to_json(comparisons), indent=1) + "\n", encoding="utf-8")
+# A choice of cases compared with other ways to choose.
 
 
 def comparison_table(cases: Cases, mine: Found, others: Sequence[Found]) -> Table:
-    """Return how many failing cases each way of choosing as many cases finds."""
+    """Return how many failing cases each way of choosing the same number of cases finds."""
     failing = int((cases.verdicts == FAILS).sum())
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("Chosen by", no_wrap=True)
-    for name in ("Cases", "Failing", "95 % of draws", "Of all failing %"):
-        table.add_column(name, justify="right", no_wrap=True)
+    titles = ("Chosen by", "Cases", "Failing", "95 % of draws", "Of all failing %")
+    table = plain_table(*titles)
     for row in [mine, *(other for other in others if other.method != mine.method)]:
         chance = row.method == "random" and row is not mine
         table.add_row(
@@ -216,12 +185,12 @@ def comparison_table(cases: Cases, mine: Found, others: Sequence[Found]) -> Tabl
     table.add_section()
     table.add_row("all cases", f"{len(cases):,}", f"{failing:,}", "", "", style="italic")
     if judged < len(cases):
-        table.add_row("of them judged", f"{judged:,}", "", "", "", style="italic")
+        table.add_row("judged cases", f"{judged:,}", "", "", "", style="italic")
     return table
 
 
 def conclusions(cases: Cases, mine: Found, others: Sequence[Found]) -> list[str]:
-    """Say what the numbers say, also if they do not speak for the choice."""
+    """Say what the numbers mean, even if they do not favour the choice."""
     if not (cases.verdicts != NOT_JUDGED).any():
         return ["No case could be judged, so nothing can be said about failures."]
     if not (cases.verdicts == FAILS).any():
@@ -237,10 +206,10 @@ def conclusions(cases: Cases, mine: Found, others: Sequence[Found]) -> list[str]
     better = max(others[:-1], key=lambda row: row.failing, default=mine)
     lines = [first]
     if better.failing > mine.failing:
-        lines.append(f"'{better.method}' finds most: {better.failing:,.0f}.")
+        lines.append(f"'{better.method}' finds the most: {better.failing:,.0f}.")
     lines.append(
         "These are failures of the model that was run. What a choice is worth shows on the next "
-        "one: run the reduced suite there."
+        "model: run the reduced suite there."
     )
     return lines
 

@@ -2,46 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
 
 from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from mncover.criteria import CRITERIA
 from mncover.data.display import display_percent
-from mncover.data.results import ContextResult, Count, Result, SiteResult
-from mncover.errors import SettingsError
-from mncover.report.describe import capability_table, describe_masks
+from mncover.data.results import Count, Result, SiteResult
+from mncover.report.columns import columns_of, shown, sorted_contexts
+from mncover.report.describe import capability_table, describe_masks, print_failures
+from mncover.report.tables import plain_table
+from mncover.report.view import View
 
 BAR_WIDTH = 12
 
-SORTS: dict[str, Callable[[ContextResult], Any]] = {
-    "suite": lambda c: 0,
-    "name": lambda c: c.name.casefold(),
-    "texts": lambda c: c.texts,
-    "cover": lambda c: c.cover,
-    "mncover": lambda c: c.mncover or 0.0,
-    "adds": lambda c: c.adds,
-    "only": lambda c: c.only_here,
-    "redundant": lambda c: -1 if c.redundant is None else c.redundant,
-    "wrong": lambda c: c.wrong,
-    "failing": lambda c: c.failure_rate or 0.0,
-}
+
+def show(view: View, console: Console) -> None:
+    """Print the report and the failing cases that were asked for."""
+    print_report(view.result, console, view.sort, view.heads)
+    if view.failures:
+        print_failures(view.data, view.failures, console)
 
 
 def print_report(
     result: Result, console: Console, sort: str = "suite", heads: bool = False
 ) -> None:
     """Print contexts, layers and totals; `heads` adds a grid of attention heads."""
-    plain = console.options.ascii_only
     parts: list[RenderableType] = [_heading(result), _contexts(result, sort)]
     if len({outcome.test.capability for outcome in result.outcomes}) > 1:
         parts.append(capability_table(result.outcomes))
-    parts.append(_layers(result, plain))
+    parts.append(_layers(result, console.options.ascii_only))
     if heads:
-        parts.append(Text("Attention heads: covered percent of what is reachable"))
+        parts.append(Text("Attention heads: covered percent of the reachable bins"))
         parts.append(_heads(result))
     parts.append(_totals(result))
     if result.identity.masks is not None:
@@ -66,108 +60,54 @@ def _heading(result: Result) -> Text:
 
 
 def _short_name(model: str) -> str:
-    """Return a hub name as it is, and of a folder's path only the last part."""
+    """Return a hub name as it is, and only the last part of a folder's path."""
     return Path(model).name if Path(model).is_absolute() else model
 
 
-def sorted_contexts(result: Result, sort: str) -> list[ContextResult]:
-    """Return the contexts in the asked order; a minus in front turns it round."""
-    name = sort.removeprefix("-")
-    if name not in SORTS:
-        raise SettingsError(f"cannot sort by {sort!r}; known are {', '.join(SORTS)}.")
-    contexts = sorted(result.contexts, key=SORTS[name])
-    return contexts[::-1] if sort.startswith("-") else contexts
+def _narrow(result: Result) -> bool:
+    """Return whether tables need narrow columns: with two criteria they still fit into 80."""
+    return len(result.criteria) > 1
 
 
 def _contexts(result: Result, sort: str) -> Table:
-    names = ["Texts", "Cover %", "Adds %", "Only here %", "Redundant"]
-    if result.masked is not None:  # one column more, and it should fit into 80
-        names = ["Texts", "Cover %", "mnCover", "Adds %", "Only %", "Redundant"]
-    table = _table(narrow=result.masked is not None)
-    table.add_column("Context", overflow="fold", min_width=12)
-    for name in (*names, *(extra.name for extra in _extras(result))):
-        table.add_column(name, justify="right", no_wrap=True)
+    columns, narrow = columns_of(result), _narrow(result)
+    titles = [column.short if narrow and column.short else column.title for column in columns]
+    table = plain_table(*titles, width=12, narrow=narrow)
     for context in sorted_contexts(result, sort):
-        cells = [_of(*extra.parts(context)) for extra in _extras(result)]
-        table.add_row(*_context_cells(context), *cells)
+        # Text: brackets in a name are not markup.
+        table.add_row(*(Text(shown(column.value(context))) for column in columns))
     table.add_section()
-    table.add_row(*_total_cells(result), style="bold")
+    table.add_row(*(shown(column.total(result)) for column in columns), style="bold")
     return table
 
 
-class _Extra(NamedTuple):
-    """A column that only some suites have: a part, None if not known, of a whole."""
-
-    name: str
-    parts: Callable[[ContextResult], tuple[int | None, int]]
-
-
-WRONG = _Extra("Wrong", lambda c: (c.wrong if c.labelled else None, c.labelled))
-FAILING = _Extra("Failing", lambda c: (c.failing if c.judged else None, c.judged))
-
-
-def _extras(result: Result) -> list[_Extra]:
-    labelled = any(context.labelled for context in result.contexts)
-    return [*([WRONG] if labelled else []), *([FAILING] if result.outcomes else [])]
-
-
-def _total_cells(result: Result) -> list[str]:
-    redundant = [c.redundant for c in result.contexts]
-    known = None if None in redundant else sum(n for n in redundant if n is not None)
-    covers = [display_percent(result.cover), *_percent(result.mncover)]
-    cells = ["Total", f"{result.texts:,}", *covers, "", "", _of(known, result.texts)]
-    for extra in _extras(result):
-        counts = [extra.parts(context) for context in result.contexts]
-        cells.append(_of(sum(part or 0 for part, _ in counts), sum(n for _, n in counts)))
-    return cells
-
-
-def _context_cells(context: ContextResult) -> list[str | Text]:
-    return [
-        Text(context.name or "(none)"),  # Text: brackets in a name are no markup
-        f"{context.texts:,}",
-        display_percent(context.cover),
-        *_percent(context.mncover),
-        display_percent(context.adds),
-        display_percent(context.only_here),
-        _of(context.redundant, context.texts),
-    ]
-
-
-def _percent(share: float | None) -> list[str]:
-    """Return a cell for a share, or no cell if there is none."""
-    return [] if share is None else [display_percent(share)]
-
-
-def _of(part: int | None, whole: int) -> str:
-    """Return a count with its percentage, or a dash if it is not known."""
-    if part is None:
-        return "-"
-    return f"{part:,} ({display_percent(part / whole, 0):>3} %)" if whole else f"{part:,}"
-
-
 def _layers(result: Result, plain: bool) -> Table:
-    masked = ["masked"] if result.masked is not None else []
-    table = _table(narrow=bool(masked))
+    main, *others = result.criteria.values()
+    table = plain_table(narrow=_narrow(result))
     table.add_column("Layer", justify="right", min_width=5)
     for name in ("Words %", "Attention %"):
-        for column in (name, *masked):
+        for column in (name, *(other.title for other in others)):
             table.add_column(column, justify="right", no_wrap=True)
         table.add_column("of reachable", no_wrap=True)
-    found = {(site.kind, site.layer): site for site in result.sites}
-    for layer in sorted({site.layer for site in result.sites}):
+    found = {(sites[0].kind, sites[0].layer): sites for sites in _by_site(result)}
+    for layer in sorted({site.layer for site in main.sites}):
         cells: list[RenderableType] = [str(layer)]
         for kind in ("hidden", "attention"):
-            site = found.get((kind, layer))
-            cells += [""] * (2 + len(masked)) if site is None else _site_cells(site, plain)
+            sites = found.get((kind, layer))
+            cells += [""] * (2 + len(others)) if sites is None else _site_cells(sites, plain)
         table.add_row(*cells)
     return table
 
 
-def _site_cells(site: SiteResult, plain: bool) -> list[RenderableType]:
-    masked = _percent(None if site.masked is None else site.masked.share)
-    width = BAR_WIDTH // 2 if masked else BAR_WIDTH
-    return [display_percent(site.count.share), *masked, _bar(site.count, plain, width)]
+def _by_site(result: Result) -> list[tuple[SiteResult, ...]]:
+    """Return each site by every criterion, the main one first."""
+    return list(zip(*(one.sites for one in result.criteria.values()), strict=True))
+
+
+def _site_cells(sites: tuple[SiteResult, ...], plain: bool) -> list[RenderableType]:
+    width = BAR_WIDTH // 2 if len(sites) > 1 else BAR_WIDTH
+    shares = [display_percent(site.count.share) for site in sites]
+    return [*shares, _bar(sites[0].count, plain, width)]
 
 
 def _bar(count: Count, plain: bool, width: int) -> Text:
@@ -180,12 +120,10 @@ def _bar(count: Count, plain: bool, width: int) -> Text:
 
 
 def _heads(result: Result) -> Table:
-    """Show, for each layer, the covered share of each head's reachable bins, in percent."""
+    """Return, for each layer, the covered share of each head's reachable bins, in percent."""
     sites = [site for site in result.sites if site.heads]
-    table = _table()
-    table.add_column("Layer", justify="right")
-    for head in range(max(len(site.heads) for site in sites)):
-        table.add_column(str(head + 1), justify="right")
+    heads = range(max(len(site.heads) for site in sites))
+    table = plain_table("Layer", *(str(head + 1) for head in heads), left=0)
     for site in sites:
         shares = [f"{head.share_of_reachable * 100:.0f}" for head in site.heads]
         table.add_row(str(site.layer), *shares)
@@ -194,20 +132,22 @@ def _heads(result: Result) -> Table:
 
 def _totals(result: Result) -> Text:
     text = Text()
-    text.append(f"Cover {display_percent(result.cover)} %", style="bold")
-    text.append(f" of all bins, {display_percent(result.tally.cover_of_reachable)} % of those")
-    text.append(" that the calibration texts show to be reachable\n")
-    for name, count in (("words", result.word), ("attention", result.attention)):
-        text.append(
-            f"  {name:<10}{count.covered:>15,} of {count.total:>15,} bins, "
-            f"{count.reachable:,} reachable\n",
-            style="dim",
-        )
-    if result.masked is not None:
-        text.append(f"mnCover {display_percent(result.masked.cover)} %", style="bold")
-        text.append(" of all bins: hits of the words and pairs that the masks let count\n")
-        for name, count in (("words", result.masked.word), ("attention", result.masked.attention)):
-            text.append(f"  {name:<10}{count.covered:>15,}\n", style="dim")
+    for criterion in result.criteria.values():
+        tally, known = criterion.tally, CRITERIA.get(criterion.name)
+        text.append(f"{criterion.title} {display_percent(tally.share)} %", style="bold")
+        text.append(" of all bins")
+        if criterion is result.main:
+            text.append(f", {display_percent(tally.share_of_reachable)} % of those")
+            text.append(" that the calibration texts show to be reachable")
+        elif known is not None:
+            text.append(f": {known.summary}")
+        for name, count in (("words", tally.word), ("attention", tally.attention)):
+            text.append(
+                f"\n  {name:<10}{count.covered:>15,} of {count.total:>15,} bins, "
+                f"{count.reachable:,} reachable",
+                style="dim",
+            )
+        text.append("\n")
     text.rstrip()
     return text
 
@@ -220,19 +160,13 @@ def _notes(result: Result) -> list[Text]:
         length = result.identity.settings.max_length
         notes.append(f"{truncated:,} texts were cut to {length} tokens (--max-length).")
     if empty:
-        notes.append(f"{empty:,} texts have no token at all: they cover nothing.")
+        notes.append(f"{empty:,} texts have no tokens, so they cover nothing.")
     notes += [f"The run of {s} was interrupted: texts are missing." for s in result.interrupted]
     if result.outcomes:
         notes.append("Failing: cases that break their test's expectation, of those it applies to.")
     notes.append(
-        "Adds: new over the contexts before it. Only here: no other context has it. "
+        "Adds: what no context before it covers. Only here: what no other context covers. "
         "Redundant: texts that hit a new bin in at most "
         f"{result.redundant_at * 100:g} % of the neurons they touch (--redundant)."
     )
     return [Text(note, style="dim") for note in notes]
-
-
-def _table(narrow: bool = False) -> Table:
-    """Return an empty table; a narrow one has a single space between its columns."""
-    padding = (0, 1, 0, 0) if narrow else (0, 1)
-    return Table(box=None, pad_edge=False, header_style="bold", padding=padding)

@@ -1,6 +1,6 @@
-"""Take cases by a score: so many, or those above a threshold or quantile. No torch here.
+"""Take cases by their scores: a number of them, or those above a threshold or quantile.
 
-Scores are compared within each test, or over the whole suite. What is taken is always returned
+Scores are compared within each test or over the whole suite. The cases taken are always returned
 in the suite's order.
 """
 
@@ -21,10 +21,10 @@ Indices = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """How much to take: exactly one of the four.
+    """How much to take; exactly one of the four is given.
 
-    `share` and `number` take the best, `threshold` all that score more, and `quantile` those of
-    the scores above 0 that reach the quantile of these (the paper's way).
+    `share` and `number` take the best cases, `threshold` those that score more. `quantile` takes
+    the paper's way: of the scores above 0, those that are at least at this quantile of them.
     """
 
     share: float | None = None
@@ -33,7 +33,7 @@ class Limit:
     quantile: float | None = None
 
     def take(self, scores: Scores) -> Indices:
-        """Return the places of the scores taken, in order; of equal scores the first."""
+        """Return the indices of the scores taken, in order; of equal scores the first."""
         if self.threshold is not None:
             return np.flatnonzero(scores > self.threshold)
         if self.quantile is not None:
@@ -43,14 +43,14 @@ class Limit:
         return best(scores, self.size(len(scores)))
 
     def size(self, n: int) -> int:
-        """Return how many of n cases a budget takes: at least one."""
+        """Return how many of n cases a budget takes; a share takes at least one."""
         if self.share is not None:
             return min(n, max(1, round(self.share * n)))
         return min(n, self.number or 0)
 
 
 def parse_budget(text: str) -> Limit:
-    """Return the limit of a text such as `20%` or `50`.
+    """Return the limit that a text such as `20%` or `50` stands for.
 
     >>> parse_budget("20%")
     Limit(share=0.2, number=None, threshold=None, quantile=None)
@@ -66,18 +66,18 @@ def parse_budget(text: str) -> Limit:
 
 
 def best(scores: Scores, k: int) -> Indices:
-    """Return the places of the k largest scores, in order; of equal scores the first."""
+    """Return the indices of the k largest scores, in order; of equal scores the first."""
     return np.sort(np.argsort(-scores, kind="stable")[:k])
 
 
 def choose(scores: Scores, groups: Sequence[Indices], limit: Limit) -> Indices:
-    """Return the cases that a limit takes from each group, in order."""
+    """Return the indices of the cases that a limit takes from each group, in order."""
     taken = [group[limit.take(scores[group])] for group in groups]
     return np.sort(np.concatenate(taken)) if taken else np.zeros(0, dtype=np.int64)
 
 
 def groups_of(test: NDArray[np.int64], overall: bool) -> list[Indices]:
-    """Return the cases of each test, or with `overall` all of them as one group."""
+    """Return the cases of each test, or all cases as one group with `overall`."""
     if overall:
         return [np.arange(len(test))] if len(test) else []
     return [np.flatnonzero(test == number) for number in np.unique(test)]

@@ -1,7 +1,7 @@
-"""What chance would find, and every way of choosing cases beside it. No torch here.
+"""What a choice of cases is worth, compared with chance and with other ways to choose.
 
-Chance is not drawn but computed: how many failures a random choice of the same size finds has
-an exact distribution.
+Chance is computed, not sampled: the number of failures that a random choice of the same size
+finds has an exact distribution.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 from mncover.selection.budgets import Indices, Scores, best
 from mncover.selection.cases import Cases
 from mncover.selection.scores import available, score_cases
-from mncover.suites.judging import FAILS
+from mncover.suites.judging import FAILS, NOT_JUDGED
+
+Verdicts = NDArray[np.int8]
 
 Z95 = 1.959964
 
@@ -36,9 +38,7 @@ def wilson(hits: int, n: int) -> tuple[float, float]:
 
 
 def random_interval(n: int, failing: int, k: int) -> tuple[int, int]:
-    """Return how many failures are among k of n cases drawn at random, with 95 % probability.
-
-    Exact: the smallest and largest number whose tails hold no more than 2.5 % each.
+    """Return the 95 % interval of the number of failures among k of n cases drawn at random.
 
     >>> random_interval(100, 50, 10)
     (2, 8)
@@ -47,7 +47,7 @@ def random_interval(n: int, failing: int, k: int) -> tuple[int, int]:
 
 
 def chances(n: int, failing: int, k: int) -> NDArray[np.float64]:
-    """Return the probability of 0, 1, 2 … failures among k of n cases drawn at random.
+    """Return the probabilities of 0, 1, 2 … failures among k of n cases drawn at random.
 
     >>> chances(4, 2, 1).round(3).tolist()
     [0.5, 0.5]
@@ -59,35 +59,45 @@ def chances(n: int, failing: int, k: int) -> NDArray[np.float64]:
 
 
 def interval_of(chance: NDArray[np.float64]) -> tuple[int, int]:
-    """Return the smallest and largest number whose tails hold no more than 2.5 % each."""
+    """Return the 95 % interval of a distribution: each tail outside it holds at most 2.5 %."""
     below, above = np.cumsum(chance), np.cumsum(chance[::-1])[::-1]
     inside = np.flatnonzero((below > 0.025) & (above > 0.025))
     return int(inside[0]), int(inside[-1])
 
 
+def p_value(found: float, nulls: NDArray[np.float64]) -> float:
+    """Return the p-value of a permutation test: how often chance's numbers are at least as high."""
+    if math.isnan(found):
+        return math.nan
+    return float((1 + (nulls >= found - 1e-12).sum()) / (1 + len(nulls)))
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
-    """How many failing cases a choice holds; for chance an expectation and a 95 % interval."""
+    """How many failing cases a choice holds; for chance the expected number and a 95 % interval.
+
+    `tests` is the number of tests with a failing case among those chosen.
+    """
 
     method: str
     cases: int
     failing: float
     low: float
     high: float
-    tests: float  # of the tests with a failing case, how many have one among those chosen
+    tests: float
 
 
 def compare_methods(
     cases: Cases, chosen: Indices, groups: Sequence[Indices], seed: int = 0
 ) -> list[Found]:
-    """Let every method take as many cases of each group as were chosen, and count failures.
+    """Let every method take as many cases of each group as were chosen, and count the failures.
 
-    "random" comes last and is the expectation over all choices of these sizes.
+    "random" comes last: the expectation over all choices of these sizes.
     """
     sizes = [int(np.isin(group, chosen).sum()) for group in groups]
     methods = [m for m in available(cases) if m not in ("random", "failing")]
     rows = [
-        _count(cases, method, _taken(score_cases(cases, method, seed), groups, sizes))
+        count_failures(cases, _taken(score_cases(cases, method, seed), groups, sizes), method)
         for method in methods
     ]
     return [*rows, _chance(cases, groups, sizes)]
@@ -100,17 +110,13 @@ def _taken(scores: Scores, groups: Sequence[Indices], sizes: Sequence[int]) -> I
 
 def count_failures(cases: Cases, chosen: Indices, name: str = "chosen") -> Found:
     """Count the failing cases among those chosen."""
-    return _count(cases, name, chosen)
-
-
-def _count(cases: Cases, method: str, taken: Indices) -> Found:
-    mine = taken[cases.verdicts[taken] == FAILS]
+    mine = chosen[cases.verdicts[chosen] == FAILS]
     n = float(len(mine))
-    return Found(method, len(taken), n, n, n, float(len(np.unique(cases.test[mine]))))
+    return Found(name, len(chosen), n, n, n, float(len(np.unique(cases.test[mine]))))
 
 
 def _chance(cases: Cases, groups: Sequence[Indices], sizes: Sequence[int]) -> Found:
-    """Add up independent draws from each group: their distributions are convolved."""
+    """Add up independent draws from the groups by convolving their distributions."""
     whole, reached = np.ones(1), 0.0
     for group, size in zip(groups, sizes, strict=True):
         failing = int((cases.verdicts[group] == FAILS).sum())
@@ -122,10 +128,93 @@ def _chance(cases: Cases, groups: Sequence[Indices], sizes: Sequence[int]) -> Fo
 
 
 def _reached(cases: Cases, group: Indices, size: int) -> float:
-    """Return how many tests of a group chance is expected to find a failing case of."""
+    """Return in how many tests of a group chance is expected to find a failing case."""
     total = 0.0
     for test in np.unique(cases.test[group]):
         mine = group[cases.test[group] == test]
         failing = int((cases.verdicts[mine] == FAILS).sum())
         total += 1 - float(chances(len(group), failing, size)[0])
     return total
+
+
+# One list of cases at a budget.
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetOutcome:
+    """What taking the cases with the highest scores is worth at one budget.
+
+    `lift` is the failure rate of the cases taken divided by that of all cases. `low` and `high`
+    are the 95 % interval of the failure rate of as many random cases. `found` is the share of all
+    failures that is among the cases taken. `error` is the error of their failure rate as an
+    estimate of the failure rate of all cases; `adjusted_error` is that of an estimate corrected
+    by the failures of an earlier model (NaN without one).
+    """
+
+    budget: int
+    failure_rate: float
+    lift: float
+    low: float
+    high: float
+    found: float
+    error: float
+    adjusted_error: float = math.nan
+
+
+def failure_rate(verdicts: Verdicts) -> float:
+    """Return the failing share of the judged cases; NaN if none was judged."""
+    judged = int((verdicts != NOT_JUDGED).sum())
+    return int((verdicts == FAILS).sum()) / judged if judged else math.nan
+
+
+def at_budget(
+    verdicts: Verdicts, scores: Scores, share: float, known: Verdicts | None = None
+) -> BudgetOutcome:
+    """Take the given share of the judged cases, those with the highest scores; ties in order.
+
+    Cases that are not judged are left out: it is known beforehand which an expectation applies
+    to. `known` are the verdicts of the model that the scores come from, if that is another one.
+    The corrected estimate is its failure rate on all cases, plus how much more often the cases
+    taken fail now (a difference estimator).
+    """
+    judged = verdicts != NOT_JUDGED
+    fails = verdicts[judged] == FAILS
+    n, failing = len(fails), int(fails.sum())
+    if not n:
+        return BudgetOutcome(0, *[math.nan] * 6)
+    k = max(1, round(share * n))
+    places = best(scores[judged], k)
+    taken = int(fails[places].sum())
+    rate, base = taken / k, failing / n
+    shift = math.nan
+    if known is not None:
+        shift = failure_rate(known[judged]) - failure_rate(known[judged][places])
+    low, high = random_interval(n, failing, k)
+    lift, found = (rate / base, taken / failing) if failing else (math.nan, math.nan)
+    return BudgetOutcome(k, rate, lift, low / k, high / k, found, rate - base, rate + shift - base)
+
+
+def random_at_budget(verdicts: Verdicts, share: float) -> BudgetOutcome:
+    """Return what to expect of as many random cases; `error` is a root mean square."""
+    plain = at_budget(verdicts, np.zeros(len(verdicts)), share)
+    n, k, base = int((verdicts != NOT_JUDGED).sum()), plain.budget, failure_rate(verdicts)
+    if not n:
+        return plain
+    spread = math.sqrt(base * (1 - base) / k * (n - k) / (n - 1)) if n > 1 else 0.0
+    found, lift = (k / n, 1.0) if base else (math.nan, math.nan)
+    return BudgetOutcome(k, base, lift, plain.low, plain.high, found, spread)
+
+
+def apfd(verdicts: Verdicts, scores: Scores) -> float:
+    """Return how early failures come if the judged cases run by score: 1 at once, 0.5 by chance.
+
+    This is the average percentage of faults detected: the area under the curve of failures found
+    against cases run. NaN without failures.
+    """
+    judged = verdicts != NOT_JUDGED
+    fails = (verdicts[judged] == FAILS)[np.argsort(-scores[judged], kind="stable")]
+    n, m = len(fails), int(fails.sum())
+    if not m:
+        return math.nan
+    places = np.flatnonzero(fails) + 1
+    return float(1 - places.sum() / (n * m) + 1 / (2 * n))

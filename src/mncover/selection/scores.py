@@ -14,6 +14,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from mncover.criteria import CRITERIA
 from mncover.data.results import gain_share, gains, touched_neurons
 from mncover.errors import SettingsError
 from mncover.selection.cases import Cases
@@ -39,7 +40,7 @@ def _no_gains(criterion: str | None, cases: Cases) -> str:
     name = criterion or identity.main.name
     if name not in identity.names or not cases.data.table.ordered(name):
         masks = " --masks FILE" if name == "mncover" else ""
-        title = {"cover": "Cover", "mncover": "mnCover"}.get(name, name)
+        title = CRITERIA[name].title if name in CRITERIA else name
         return (
             f"the data does not say what each text added to {title}: run the suite "
             f"with `mncover run`{masks}."
@@ -153,10 +154,17 @@ SCORES: dict[str, Score] = {
 GAINS = {"gain": "cover", "mngain": "mncover"}
 
 
+def gain_score(criterion: str) -> str:
+    """Return the name of the score that is the gain in a criterion."""
+    return next((score for score, of in GAINS.items() if of == criterion), f"gain-{criterion}")
+
+
 def known_scores(cases: Cases) -> dict[str, Score]:
-    """Return the scores there are for some cases; other criteria have one of their own."""
+    """Return the scores there are for some cases; every other criterion adds one."""
     others = [name for name in cases.data.identity.names if name not in GAINS.values()]
-    return SCORES | {f"gain-{name}": _gains_of(name, f"what it added to {name}") for name in others}
+    return SCORES | {
+        gain_score(name): _gains_of(name, f"what it added to {name}") for name in others
+    }
 
 
 def available(cases: Cases) -> list[str]:

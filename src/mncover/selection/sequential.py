@@ -79,7 +79,7 @@ class CaseWalker:
         self.bits = bits
         self.criterion = criterion
         self.always = always
-        self._trial = None if always else engine.new_bits(criterion)
+        self._trial: Array | None = None  # made when a case of several texts is met
 
     def gain(self, rows: range) -> float:
         """Return what a case adds: the union of its texts."""
@@ -87,6 +87,8 @@ class CaseWalker:
             return self._gain([self._walk(row, self.bits) for row in rows])
         if len(rows) == 1:
             return self._gain([self._walk(rows[0], self.bits, store=False)])
+        if self._trial is None:
+            self._trial = self.engine.new_bits(self.criterion)
         length = max((self.window.length(row) for row in rows), default=0)
         self.engine.copy_touched(length, self.criterion, self.bits, self._trial)
         return self._gain([self._walk(row, self._trial) for row in rows])

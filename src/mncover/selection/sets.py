@@ -1,20 +1,22 @@
-"""What a comparison of sets of texts says. No torch here.
+"""Compare sets of texts: what each covers, what only it covers, and how much they overlap.
 
-Compare sets of texts: what each covers, what only it covers, and how much they overlap.
-
-Sets of different size cannot be compared by coverage, which grows with every text. So equally
-many texts are drawn from each, many times, and every number comes with the spread of the draws.
+Coverage grows with every text, so sets of different sizes cannot be compared directly. Equally
+many texts are drawn from each set, several times, and every number comes with its spread over the
+draws.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mncover.data.identity import Identity, Measured
 from mncover.data.maps import Bits
 from mncover.data.results import weigh
 from mncover.errors import SettingsError
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """A number over all draws: its mean, and where 95 % of the draws lie."""
+    """A number over all draws: its mean and the interval that holds 95 % of them."""
 
     mean: float
     low: float
@@ -42,10 +44,11 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Sets by one criterion, in the order given; `overlap[a][b]` is the Jaccard index of two sets.
+    """Sets compared by one criterion, in the order given.
 
-    `union` is of the set and all before it, `only` what no other set covers. Bins are weighed as
-    in Cover. `texts` of each set were drawn, `draws` times.
+    `union` is the coverage of a set with all sets before it, `only` what no other set covers, and
+    `overlap[a][b]` the Jaccard index of two sets, with cells weighted as in the coverage itself.
+    `texts` texts of each set were drawn, `draws` times.
     """
 
     criterion: str
@@ -61,11 +64,11 @@ class Comparison:
 
 
 DRAWS = 20
-SHARE = 0.8  # of the smallest set, if no size is asked for: all of it would leave nothing to draw
+SHARE = 0.8  # of the smallest set by default; if all of it were drawn, draws would not differ
 
 
 def sample_size(sizes: Sequence[int], asked: int | None) -> int:
-    """Return how many texts to draw from each set; refuse more than the smallest has."""
+    """Return how many texts to draw from each set; refuse more than the smallest set has."""
     smallest = min(sizes)
     if asked is None:
         return max(1, int(SHARE * smallest))
@@ -81,27 +84,25 @@ def compare_sets(
     draws: int = DRAWS,
     seed: int = 0,
 ) -> list[Comparison]:
-    """Compare sets of texts by every criterion.
-
-    If as many texts are drawn as the smallest set has, that set is the same in every draw.
-    """
+    """Compare sets of texts by every criterion."""
     sizes = [len(mine) for mine in sets.values()]
     n = sample_size(sizes, texts)
-    found: dict[str, list[_Draw]] = {name: [] for name in engine.criteria}
-    groups = [[text] for mine in sets.values() for text in mine]
+    identity = engine.identity()
+    found: dict[Measured, list[_Draw]] = {criterion: [] for criterion in identity.criteria}
+    cases = [[text] for mine in sets.values() for text in mine]
     starts = np.cumsum([0, *sizes])
     rng = np.random.default_rng(seed)
-    with engine.bar("Measuring", len(groups)) as advance:
-        for window in engine.windows(groups, advance, whole=True):
+    with engine.bar("Measuring", len(cases)) as advance:
+        for window in engine.windows(cases, advance, whole=True):
             for _ in range(draws):
                 rows = [
                     start + rng.choice(size, n, replace=False)
                     for start, size in zip(starts, sizes, strict=False)
                 ]
-                for name, drawn in found.items():
-                    drawn.append(_draw(engine, window, rows, name))
-    titles = {one.name: one.title for one in engine.criteria.values()}
-    return [_summary(name, titles[name], sets, n, drawn) for name, drawn in found.items()]
+                for criterion, drawn in found.items():
+                    maps = [_map(engine, window, mine, criterion.name) for mine in rows]
+                    drawn.append(_draw(identity, criterion, maps))
+    return [_summary(criterion, sets, n, drawn) for criterion, drawn in found.items()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,27 +115,14 @@ class _Draw:
     overlap: list[list[float]]
 
 
-def _draw(
-    engine: Engine, window: Window, rows: Sequence[NDArray[np.int64]], criterion: str
-) -> _Draw:
-    identity = engine.identity()
-    measured = identity.criterion(criterion)
-    maps = [_map(engine, window, mine, criterion) for mine in rows]
-
+def _draw(identity: Identity, criterion: Measured, maps: Sequence[Bits]) -> _Draw:
     def cover(bits: Bits) -> float:
-        return weigh(identity, bits, measured)[0].share
+        return weigh(identity, bits, criterion)[0].share
 
-    whole = np.zeros_like(maps[0])
-    union = []
-    for bits in maps:
-        whole |= bits
-        union.append(cover(whole))
+    union = [cover(bits) for bits in accumulate(maps, np.bitwise_or)]
     only = []
     for i, bits in enumerate(maps):
-        others = np.zeros_like(bits)
-        for j, other in enumerate(maps):
-            if j != i:
-                others |= other
+        others = reduce(np.bitwise_or, [*maps[:i], *maps[i + 1 :]], np.zeros_like(bits))
         only.append(cover(bits & ~others))
     overlap = [[_jaccard(cover(a & b), cover(a | b)) for b in maps] for a in maps]
     return _Draw([cover(bits) for bits in maps], union, only, overlap)
@@ -152,12 +140,12 @@ def _map(engine: Engine, window: Window, rows: NDArray[np.int64], criterion: str
 
 
 def _summary(
-    criterion: str, title: str, sets: Mapping[str, Sequence[Text]], n: int, draws: Sequence[_Draw]
+    criterion: Measured, sets: Mapping[str, Sequence[Text]], n: int, draws: Sequence[_Draw]
 ) -> Comparison:
     k = range(len(sets))
     return Comparison(
-        criterion,
-        title,
+        criterion.name,
+        criterion.title,
         tuple(sets),
         tuple(len(texts) for texts in sets.values()),
         n,

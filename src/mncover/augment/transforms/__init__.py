@@ -1,106 +1,141 @@
-"""Sixteen small changes to a text, by name, for suites and for growing a training set.
+"""Small changes to a text, by name: `REGISTRY` lists all of them.
 
-What they need, a dictionary, word vectors or a language model, is loaded on first use and kept.
-Nothing heavy is imported before.
+A new one is a function in a file of this package and an entry in the registry. Dictionaries, word
+vectors and language models are loaded on first use; nothing heavy is imported before.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
 
-from mncover.augment.transforms.kinds import Resources, Transform
+from mncover.augment.transforms import characters, rewriting
 from mncover.errors import SettingsError
 from mncover.types import Text, joined, split_like
 
-__all__ = [
-    "SUMMARIES",
-    "TRANSFORMS",
-    "Resources",
-    "Transform",
-    "all_transforms",
-    "apply",
-    "apply_many",
-    "transform",
-]
+Change = Callable[[str, random.Random], "str | None"]
 
-SUMMARIES = {
-    "RandomSynonymInsertion": "puts a synonym behind a word",
-    "WordSwapEmbedding": "a word that is near in meaning, by word vectors",
-    "WordSwapChangeLocation": "another city for a city, another country for a country",
-    "WordSwapChangeName": "another first name",
-    "WordSwapChangeNumber": "another number",
-    "WordSwapContract": "contracts what is written out",
-    "WordSwapExtend": "writes out a contraction",
-    "WordSwapHomoglyphSwap": "a letter of another alphabet that looks the same",
-    "WordSwapMaskedLM": "a word that a language model puts in the place of one",
-    "WordSwapQWERTY": "a letter mistyped as one beside it on the keyboard",
-    "WordSwapNeighboringCharacterSwap": "swaps two neighbouring letters of a word",
-    "WordSwapRandomCharacterDeletion": "drops a letter of a word",
-    "WordSwapRandomCharacterInsertion": "adds a letter to a word",
-    "WordSwapRandomCharacterSubstitution": "another letter in a word",
-    "RandomSwap": "swaps two words",
-    "WordSwapWordNet": "a synonym in the place of a word",
-}
-TRANSFORMS = tuple(SUMMARIES)
+
+@dataclass(frozen=True)
+class Transform:
+    """A small change to a text; it returns None if there is nothing to change.
+
+    `batched` is there if the change runs a language model, which is faster for many texts at once.
+    """
+
+    name: str
+    change: Change
+    batched: Callable[[Sequence[str], Sequence[random.Random]], list[str | None]] | None = None
+
+    @property
+    def needs_model(self) -> bool:
+        """Whether it runs a language model."""
+        return self.batched is not None
+
+    def __call__(self, text: str, rng: random.Random) -> str | None:
+        """Return the changed text, or None."""
+        return self.many([text], [rng])[0]
+
+    def many(self, texts: Sequence[str], rngs: Sequence[random.Random]) -> list[str | None]:
+        """Return the results of single calls, each text with its own generator."""
+        if self.batched is not None:
+            return self.batched(texts, rngs)
+        changed = [self.change(text, rng) for text, rng in zip(texts, rngs, strict=True)]
+        return [None if new == old else new for old, new in zip(texts, changed, strict=True)]
+
+
+@dataclass(frozen=True)
+class Resources:
+    """Where to find what some transformations need; None means the usual places.
+
+    `masked_lm`, a folder or hub name, has no usual place. `device` is where that model runs.
+    """
+
+    wordnet: Path | None = None
+    vectors: Path | None = None
+    masked_lm: str | None = None
+    device: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A transformation in the registry.
+
+    `change` is its function or, if that needs resources, "module:function": what makes it from
+    `Resources`, imported when it is asked for. `paper` marks the sixteen of the paper, the ones
+    that a search draws from by default.
+    """
+
+    name: str
+    summary: str
+    change: Change | str
+    paper: bool = True
+
+
+_ENTRIES = (
+    Entry("RandomSynonymInsertion", "inserts a synonym after a word", "synonyms:insertion"),
+    Entry("WordSwapEmbedding", "replaces a word with one whose vector is near", "neighbours:swap"),
+    Entry("WordSwapChangeLocation", "replaces a city or a country", rewriting.locations),
+    Entry("WordSwapChangeName", "replaces a first name", rewriting.names),
+    Entry("WordSwapChangeNumber", "replaces a number", rewriting.change_number),
+    Entry("WordSwapContract", "contracts two words into one", rewriting.contract),
+    Entry("WordSwapExtend", "expands a contraction", rewriting.extend),
+    Entry("WordSwapHomoglyphSwap", "replaces a letter with a look-alike", characters.look_alike),
+    Entry("WordSwapMaskedLM", "replaces a word with a language model's guess", "masked_lm:swap"),
+    Entry("WordSwapQWERTY", "replaces a letter with a neighbouring key", characters.mistype),
+    Entry("WordSwapNeighboringCharacterSwap", "swaps two letters of a word", characters.swap),
+    Entry("WordSwapRandomCharacterDeletion", "deletes a letter", characters.delete),
+    Entry("WordSwapRandomCharacterInsertion", "inserts a letter", characters.insert),
+    Entry("WordSwapRandomCharacterSubstitution", "replaces a letter", characters.substitute),
+    Entry("RandomSwap", "swaps two words", rewriting.swap_words),
+    Entry("WordSwapWordNet", "replaces a word with a synonym", "synonyms:swap"),
+    Entry("typos", "swaps two neighbouring letters", rewriting.typos, paper=False),
+    Entry("contractions", "expands or contracts all it can", rewriting.contractions, paper=False),
+    Entry("punctuation", "removes or adds final punctuation", rewriting.punctuation, paper=False),
+    Entry("names", "replaces a first name", rewriting.names, paper=False),
+    Entry("locations", "replaces a city or a country", rewriting.locations, paper=False),
+    Entry("numbers", "changes a whole number by up to a fifth", rewriting.numbers, paper=False),
+    Entry("negation", "negates a verb, or removes its negation", rewriting.negation, paper=False),
+    Entry("urls_and_handles", "adds a URL or a user name", rewriting.urls_and_handles, paper=False),
+)
+REGISTRY = {entry.name: entry for entry in _ENTRIES}
+PAPER = tuple(entry.name for entry in _ENTRIES if entry.paper)
 _USUAL = Resources()
 
 
 def transform(name: str, resources: Resources = _USUAL) -> Transform:
-    """Return a transformation by its name; what it needs must be there.
+    """Return a transformation by name; raises if what it needs is missing.
 
     >>> transform("WordSwapContract")("This is not bad.", random.Random(0))
     "This isn't bad."
     """
-    from mncover.augment.transforms.characters import EDITS, character_transform
-    from mncover.augment.transforms.rewriting import REWRITINGS, rewriting_transform
-
-    if name not in TRANSFORMS:
-        raise SettingsError(f"there is no transformation {name!r}; {', '.join(TRANSFORMS)}.")
-    if name in EDITS:
-        return character_transform(name)
-    if name in REWRITINGS:
-        return rewriting_transform(name)
-    return _with_resources(name, resources)
-
-
-def _with_resources(name: str, resources: Resources) -> Transform:
-    if name == "WordSwapMaskedLM":
-        from mncover.augment.transforms.masked_lm import masked_lm_transform
-
-        return masked_lm_transform(resources.masked_lm, resources.device)
-    if name == "WordSwapEmbedding":
-        from mncover.augment.transforms.neighbours import embedding_transform
-
-        return embedding_transform(resources.vectors)
-    from mncover.augment.transforms.synonyms import synonym_transform
-
-    return synonym_transform(name, resources.wordnet)
-
-
-def all_transforms(
-    names: Sequence[str] | None = None, resources: Resources = _USUAL
-) -> list[Transform]:
-    """Return the named transformations, or all sixteen."""
-    return [transform(name, resources) for name in (TRANSFORMS if names is None else names)]
+    if name not in REGISTRY:
+        raise SettingsError(f"there is no transformation {name!r}; known: {', '.join(REGISTRY)}.")
+    change = REGISTRY[name].change
+    if isinstance(change, str):
+        module, _, function = change.partition(":")
+        change = getattr(import_module(f"{__name__}.{module}"), function)(resources)
+    return Transform(name, change, getattr(change, "many", None))
 
 
 def apply(change: Transform, text: Text, rng: random.Random) -> Text | None:
-    """Return a text or a pair changed, or None where there is nothing to change.
+    """Return a changed text or pair, or None if there is nothing to change.
 
-    In a pair names, places and numbers change alike on both sides; anything else changes on one.
+    In a pair, names, places and numbers change alike on both sides; anything else on one.
 
     >>> apply(transform("WordSwapExtend"), ("It isn't.", "Is it?"), random.Random(0))
     ('It is not.', 'Is it?')
     """
-    changed = change(joined(text), rng)
-    return None if changed is None else split_like(changed, text)
+    return apply_many([change], [text], [rng])[0]
 
 
 def apply_many(
     changes: Sequence[Transform], texts: Sequence[Text], rngs: Sequence[random.Random]
 ) -> list[Text | None]:
-    """Return what `apply` would one by one, with the texts of one transformation together."""
+    """Return the results of `apply`, one change per text; each change sees its texts together."""
     groups: dict[int, list[int]] = {}
     for place, (change, _, _) in enumerate(zip(changes, texts, rngs, strict=True)):
         groups.setdefault(id(change), []).append(place)
@@ -111,3 +146,23 @@ def apply_many(
         for i, text in zip(places, changed, strict=True):
             found[i] = None if text is None else split_like(text, texts[i])
     return found
+
+
+def variants_of(
+    text: Text, changes: Sequence[Transform], n: int, rng: random.Random
+) -> tuple[Text, ...]:
+    """Return up to n different variants, each made by all changes one after the other.
+
+    A change that finds nothing is skipped; an unchanged text is not a variant.
+    """
+    whole = joined(text)
+    found: dict[str, None] = {}
+    for _ in range(5 * n):  # some draws repeat
+        changed = whole
+        for change in changes:
+            changed = change(changed, rng) or changed
+        if changed != whole:
+            found.setdefault(changed)
+        if len(found) == n:
+            break
+    return tuple(split_like(changed, text) for changed in found)

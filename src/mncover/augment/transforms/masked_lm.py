@@ -1,4 +1,4 @@
-"""Ask a masked language model for a word in the place of one."""
+"""Replace a word with a masked language model's guess."""
 
 from __future__ import annotations
 
@@ -7,102 +7,100 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from mncover.augment.transforms.inflection import same_word
-from mncover.augment.transforms.kinds import Transform
+from mncover.augment.judge import run_padded
+from mncover.augment.transforms.synonyms import same_word
 from mncover.augment.transforms.words import Word, common_words, is_stop_word, replaced
-from mncover.engine.batches import Encoding, batches_with_padding
+from mncover.engine.batches import Encoding
 from mncover.engine.loading import load_subject
-from mncover.engine.parallel import side_by_side
 from mncover.engine.subject import Subject
 from mncover.errors import ModelError, SettingsError
 from mncover.types import BETWEEN
 
-# How many of the model's words are chosen from, and how many tokens it sees at most.
+if TYPE_CHECKING:
+    from mncover.augment.transforms import Resources
+
+# The number of best guesses to choose from, and the most tokens that the model sees.
 BEST, LONGEST = 10, 128
 _BATCH = 32
 
 
+def swap(resources: Resources) -> MaskedLM:
+    """Return a change by the guesses of a fill-mask model, from a folder or the hub."""
+    if resources.masked_lm is None:
+        raise SettingsError(
+            "WordSwapMaskedLM needs a fill-mask model: give its folder or hub name (--masked-lm)."
+        )
+    return _loaded(resources.masked_lm, resources.device)
+
+
+@cache
+def _loaded(model: str, device: str | None) -> MaskedLM:
+    return MaskedLM(load_subject(model, device=device))
+
+
 class Masked(NamedTuple):
-    """A word to be masked, with the text before and behind it."""
+    """A word to be masked, with the text before and after it."""
 
     before: str
     word: Word
     after: str
 
 
-class _Places(threading.local):
-    """Where the masks of the batch are that a thread runs."""
-
-    rows: Tensor
-    columns: Tensor
-
-
 class MaskedLM:
-    """WordSwapMaskedLM: masks a word and takes one of the model's best guesses."""
-
-    name = "WordSwapMaskedLM"
-    needs_model = True
+    """Masks a word and replaces it with one of the model's best guesses."""
 
     def __init__(self, subject: Subject) -> None:
         self.subject = subject
         tokenizer, head = subject.tokenizer, subject.model.get_output_embeddings()
         if getattr(tokenizer, "mask_token", None) is None or head is None:
-            raise ModelError(f"{subject.name}: it is no fill-mask model; name one that is.")
+            raise ModelError(f"{subject.name}: not a fill-mask model: give one that is.")
         self.head: Any = head
         self.mask: str = tokenizer.mask_token
-        self._places = _Places()
+        self._places = threading.local()  # of the masks in the batch that a thread is running
         self.longest = _longest(subject)
         self.words = _whole_words(tokenizer)
         self.numbers = torch.tensor(list(self.words), device=subject.device)
 
     def __call__(self, text: str, rng: random.Random) -> str | None:
-        """Return the text with another word in the place of one, or None."""
+        """Return the text with a word replaced, or None."""
         return self.many([text], [rng])[0]
 
     def many(self, texts: Sequence[str], rngs: Sequence[random.Random]) -> list[str | None]:
-        """Return what the calls one by one would; the model sees the texts in batches."""
-        chosen = [_one_word(text, rng) for text, rng in zip(texts, rngs, strict=True)]
-        places = [i for i, word in enumerate(chosen) if word is not None]
-        masked = [_masked(texts[i], word) for i in places if (word := chosen[i]) is not None]
+        """Return the results of single calls; the model sees the texts in batches."""
+        drawn = [_masked(text, rng) for text, rng in zip(texts, rngs, strict=True)]
+        masked = {i: one for i, one in enumerate(drawn) if one is not None}
         found: list[str | None] = [None] * len(texts)
-        for i, (_, word, _), best in zip(places, masked, self._guesses(masked), strict=True):
-            guesses = [g for g in best if not same_word(g, word.text.lower())][:BEST]
-            # By the alphabet: near ties must not be decided by which texts were run together.
-            guesses.sort()
-            if guesses:
-                found[i] = replaced(texts[i], word, rngs[i].choice(guesses))
+        guesses = self._guesses(list(masked.values()))
+        for (i, (_, word, _)), best in zip(masked.items(), guesses, strict=True):
+            others = [guess for guess in best if not same_word(guess, word.text.lower())][:BEST]
+            if others:  # sorted, as the order of near ties may depend on the batch
+                found[i] = replaced(texts[i], word, rngs[i].choice(sorted(others)))
         return found
 
     def _guesses(self, masked: Sequence[Masked]) -> list[list[str]]:
-        """Return the model's best whole words for each mask, the best first."""
+        """Return the model's best whole words for each mask, best first."""
         encodings = self._encoded(masked)
         mask = self.subject.tokenizer.mask_token_id
         masks = [encoding.inputs["input_ids"].index(mask) for encoding in encodings]
         found: list[list[str]] = [[] for _ in masked]
 
-        def run(rows: list[int]) -> tuple[list[int], list[list[int]]]:
-            return rows, self._best([encodings[i] for i in rows], [masks[i] for i in rows])
+        def run(rows: list[int]) -> list[list[int]]:
+            return self._best([encodings[i] for i in rows], [masks[i] for i in rows])
 
-        n = self.subject.lanes
-        batches = batches_with_padding([one.length for one in encodings], _BATCH, n)
-        with (
-            self.subject.evaluating(),
-            self._head_on_masks(),
-            side_by_side(min(n, len(batches))) as run_all,
-        ):
-            for rows, best in run_all(run, batches):
+        with self._head_on_masks():
+            for rows, best in run_padded(self.subject, encodings, _BATCH, run):
                 for i, numbers in zip(rows, best, strict=True):
                     found[i] = [self.words[number] for number in numbers]
         return found
 
     @contextmanager
     def _head_on_masks(self) -> Iterator[None]:
-        """Let the head, the largest matrix of a small model, work on the masks' states only."""
+        """Run the head, the largest matrix of a small model, only on the states of the masks."""
 
         def only_masks(module: Any, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
             return (inputs[0][self._places.rows, self._places.columns][:, None],)
@@ -115,9 +113,9 @@ class MaskedLM:
 
     @torch.inference_mode()
     def _best(self, encodings: Sequence[Encoding], masks: Sequence[int]) -> list[list[int]]:
-        """Return the numbers of the best words for each mask of a batch."""
+        """Return the ids of the best words for each mask of a batch."""
         wanted = self._logits(encodings, masks)[:, self.numbers]
-        # A few more than needed: some may be forms of the masked word itself.
+        # A few more, as some may be forms of the masked word itself.
         best = wanted.topk(min(BEST + 4, len(self.words)), dim=1).indices
         found: list[list[int]] = self.numbers[best].tolist()
         return found
@@ -128,52 +126,49 @@ class MaskedLM:
         columns = self._places.columns = torch.tensor(masks, device=self.subject.device)
         inputs = self.subject.padded(encodings)
         logits: Tensor = self.subject.call(self.subject.model, inputs).logits
-        if logits.shape[1] > 1:  # a model that uses its head's weights without calling it
+        if logits.shape[1] > 1:  # the model uses its head's weights without calling it
             return logits[rows, columns].float()
         return logits[:, 0].float()
 
     def _encoded(self, masked: Sequence[Masked]) -> list[Encoding]:
-        """Tokenise the texts; one that is too long is cut on both sides of its mask."""
-        width = 8 * self.longest
-        encodings = self.subject.encode([self._window(m, width) for m in masked], 10**9)
-        long = [i for i, encoding in enumerate(encodings) if encoding.length > self.longest]
-        while long and width:
+        """Tokenise the texts; those that are too long are cut on both sides of the mask."""
+        found: dict[int, Encoding] = {}
+        left, width = list(range(len(masked))), 8 * self.longest
+        while left:
+            windows = [self._window(masked[i], width) for i in left]
+            found.update(zip(left, self.subject.encode(windows, 10**9), strict=True))
+            left = [i for i in left if width and found[i].length > self.longest]
             width //= 2
-            again = self.subject.encode([self._window(masked[i], width) for i in long], 10**9)
-            for i, encoding in zip(long, again, strict=True):
-                encodings[i] = encoding
-            long = [i for i in long if encodings[i].length > self.longest]
-        return encodings
+        return [found[i] for i in range(len(masked))]
 
     def _window(self, masked: Masked, width: int) -> str:
-        """Return so many characters on both sides; the text's own masks before it are dropped."""
+        """Return the mask with `width` characters on both sides; earlier masks are dropped."""
         before = masked.before[-width:] if width else ""
         return f"{before.replace(self.mask, ' ')}{self.mask}{masked.after[:width]}"
 
 
-def _one_word(text: str, rng: random.Random) -> Word | None:
+def _masked(text: str, rng: random.Random) -> Masked | None:
+    """Draw a word, and split its side of a pair there."""
     found = [word for word in common_words(text) if not is_stop_word(word.text)]
-    return rng.choice(found) if found else None
-
-
-def _masked(text: str, word: Word) -> Masked:
-    """Return the side of a pair that has the word, cut at the word."""
+    if not found:
+        return None
+    word = rng.choice(found)
     before = text[: word.start].rpartition(BETWEEN)[2]
     return Masked(before, word, text[word.end :].partition(BETWEEN)[0])
 
 
 def _longest(subject: Subject) -> int:
-    """Return how many tokens a text may have; some models keep two positions for padding."""
+    """Return the most tokens of a text; some models reserve two positions for padding."""
     positions = getattr(subject.model.config, "max_position_embeddings", None) or LONGEST + 2
     limit = getattr(subject.tokenizer, "model_max_length", None) or LONGEST
     return int(min(LONGEST, limit, positions - 2))
 
 
 def _whole_words(tokenizer: Any) -> dict[int, str]:
-    """Return the tokens that are words of their own, by number: no pieces, names or stop words.
+    """Return the tokens that are whole words, by id, without names and stop words.
 
-    A piece begins with "##" in a WordPiece vocabulary; elsewhere what begins with the sign for a
-    space is none.
+    In a WordPiece vocabulary, pieces of words start with "##"; in others, words start with the
+    sign for a space.
     """
     vocabulary: dict[str, int] = tokenizer.get_vocab()
     pieces = any(token.startswith("##") for token in vocabulary)
@@ -186,17 +181,3 @@ def _whole_words(tokenizer: Any) -> dict[int, str]:
     for number in tokenizer.all_special_ids:
         found.pop(number, None)
     return found
-
-
-def masked_lm_transform(model: str | None, device: str | None) -> Transform:
-    """Return WordSwapMaskedLM with a fill-mask model, a folder or a name on the hub."""
-    if model is None:
-        raise SettingsError(
-            "WordSwapMaskedLM needs a fill-mask model: name its folder or hub name (--masked-lm)."
-        )
-    return _loaded(model, device)
-
-
-@cache
-def _loaded(model: str, device: str | None) -> MaskedLM:
-    return MaskedLM(load_subject(model, device=device))

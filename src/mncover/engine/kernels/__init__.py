@@ -1,15 +1,21 @@
-"""The loops from values to cells: a registry of implementations. A new one is a file and a line."""
+"""The loops from values to cells: a registry of implementations. A new one is a file and a line.
+
+Torch is not imported here: the command line lists the names.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-
-import torch
+from typing import TYPE_CHECKING
 
 from mncover.data.layout import Layout
-from mncover.engine.kernels.base import Kernels
 from mncover.errors import SettingsError
+
+if TYPE_CHECKING:
+    import torch
+
+    from mncover.engine.kernels.base import Kernels
 
 AUTO = "auto"
 

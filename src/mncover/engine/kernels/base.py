@@ -109,9 +109,6 @@ class Kernels(Protocol):
     def hit(self, group: Group, block: Block, bits: Array, masked: Array | None = None) -> bool:
         """Set the bit of every cell a value falls into; in `masked`, only of neurons that count."""
 
-    def novel(self, group: Group, block: Block, bits: Array, counts: Array) -> bool:
-        """Add to `counts` how many cells each text would hit that have no bit in `bits` yet."""
-
     def encode(self, group: Group, block: Block, codes: Array) -> bool:
         """Write the cell of every value, or "no cell", into `codes` [texts, groups, n]."""
 
@@ -140,10 +137,6 @@ class Kernels(Protocol):
     def new_bits(self, cells: int) -> Array:
         """Return a map in which nothing was hit."""
         return self.to_device(maps.empty_map(self.layout, cells))
-
-    def new_counts(self, n: int) -> Array:
-        """Return `n` zeros to count with."""
-        return self.to_device(np.zeros(n, dtype=np.int64))
 
     def values(self, tensor: Tensor) -> Array:
         """Return a model's tensor in float32, exactly, without gaps."""

@@ -78,17 +78,6 @@ class CpuKernels(Kernels):
             _store(_counting(codes, block.keep), masked)
         return _finite(block.values)
 
-    def novel(self, group: Group, block: Block, bits: Array, counts: Array) -> bool:
-        """Add to `counts` how many cells each text would hit that have no bit in `bits` yet."""
-        if group.coding is BINS:
-            return bool(loops.novel(*block[:3], group.cells, bits, counts, block.keep))
-        codes = _counting(group.coding.codes(np, *block[:3], group.cells), block.keep)
-        at, ints = np.maximum(codes, 0), bits.reshape(*block.low.shape, -1)
-        chosen = np.stack([np.take_along_axis(ints, c[..., None] >> 6, 2)[..., 0] for c in at])
-        seen = (chosen.astype(np.uint64) >> (at & 63).astype(np.uint64)) & 1 != 0
-        counts += ((codes >= 0) & ~seen).sum(axis=(1, 2))
-        return _finite(block.values)
-
     def encode(self, group: Group, block: Block, codes: Array) -> bool:
         """Write the cell of every value, or "no cell", into `codes` [texts, groups, n]."""
         none = no_cell(group.cells)

@@ -1,6 +1,6 @@
 """From values to bins on the CPU: compiled loops over NumPy arrays, and nothing else.
 
-The first four functions take the values of one site for a batch of equally long texts, and of
+The first three functions take the values of one site for a batch of equally long texts, and of
 the site's ranges and map the part that such texts touch, without gaps:
 
     values     [texts, groups, n]   float32
@@ -109,32 +109,6 @@ def _hit_row(
             bits[at] |= bit
             if masked is not None:
                 masked[at] |= bit if keep[i] else np.uint64(0)
-    return finite
-
-
-@_compiled
-def novel(
-    values: Any, low: Any, high: Any, bins: int, bits: Any, counts: Any, keep: Any = None
-) -> bool:
-    """Add to `counts` how many bins each text would hit that no bit in `bits` shows yet."""
-    finite = True
-    texts, groups, size = values.shape
-    per_neuron = bits.shape[1] // size
-    for g in range(groups):
-        lo, hi, row_bits = low[g], high[g], bits[g]
-        for t in range(texts):
-            row = values[t, g]
-            new = 0
-            for i in range(size):
-                code = _bin(row[i], lo[i], hi[i], bins)
-                at = max(code, 0)
-                seen = np.int64(row_bits[i * per_neuron + (at >> 6)]) >> (at & 63)
-                fresh = (code >= 0) & ((seen & 1) == 0)
-                if keep is not None:
-                    fresh = fresh & (keep[t, i] != 0)
-                new += fresh
-                finite &= abs(row[i]) <= FLOAT32_MAX
-            counts[t] += new
     return finite
 
 

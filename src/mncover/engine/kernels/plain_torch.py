@@ -86,12 +86,6 @@ class TorchKernels(Kernels):
             _store_all(_counting(codes, block.keep), masked.view(*block.low.shape, -1))
         return bool(torch.isfinite(block.values).all())
 
-    def novel(self, group: Group, block: Block, bits: Tensor, counts: Tensor) -> bool:
-        """Add to `counts` how many cells each text would hit that have no bit in `bits` yet."""
-        codes = _counting(group.coding.codes(torch, *block[:3], group.cells), block.keep)
-        counts += _unseen(codes, bits.view(*block.low.shape, -1)).sum(dim=(1, 2))
-        return bool(torch.isfinite(block.values).all())
-
     def encode(self, group: Group, block: Block, codes: Tensor) -> bool:
         """Write the cell of every value, or "no cell", into `codes` [texts, groups, n]."""
         found = group.coding.codes(torch, *block[:3], group.cells)
@@ -139,13 +133,6 @@ class TorchKernels(Kernels):
 def _counting(codes: Tensor, keep: Tensor | None) -> Tensor:
     """Return the codes with -1 for neurons that do not count."""
     return codes if keep is None else torch.where(keep[:, None] != 0, codes, -1)
-
-
-def _unseen(codes: Tensor, ints: Tensor) -> Tensor:
-    """Return where a code [..., n] has a cell whose bit in ints [..., n, W] is 0."""
-    at = codes.clamp(min=0)
-    chosen = ints.expand(*codes.shape, ints.shape[-1]).gather(-1, (at >> 6)[..., None])[..., 0]
-    return (codes >= 0) & ((chosen.to(torch.int64) >> (at & 63)) & 1 == 0)
 
 
 def _store_all(codes: Tensor, target: Tensor) -> None:

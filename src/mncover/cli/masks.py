@@ -1,0 +1,123 @@
+"""`mncover masks`: learn or make masks, show them, or sweep a setting."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, cast, get_args
+
+from rich.console import Console
+
+from mncover.cli import options as o
+from mncover.cli.config import Config, argument, listed, option, written
+from mncover.data.display import display_percent
+from mncover.errors import MaskError, SettingsError, TextError
+from mncover.masks.masks import Masks, Unseen
+from mncover.masks.settings import chosen_settings
+from mncover.report.describe import describe_masks
+
+TEST = "Texts to measure fidelity on, besides those held out."
+UNSEEN = "Whether words and pairs that training did not see count: keep, drop, words. [keep]"
+WORDS = "Do not learn: keep the words in this file, one per line."
+SCORES = "Do not learn: keep words by their scores, 0 to 1, in this JSON file."
+
+
+@o.configured(
+    *("train", "train_limit", *o.FIELDS, "max_length", "device", "dtype"),
+    train="Texts to learn from, normally the training set.",
+)
+def masks(
+    model: Annotated[str | None, argument("A Hugging Face folder or hub name.", "MODEL")] = None,
+    output: Annotated[Path, written("The file of masks to write.")] = Path("masks.safetensors"),
+    *,
+    config: Config,
+    test: Annotated[Path | None, option(TEST, "FILE")] = None,
+    texts: Annotated[int | None, option("Learn from a sample of N texts. [40000]", "N")] = None,
+    words_kept: Annotated[float | None, option("Target share of words to keep. [0.745]")] = None,
+    seed: Annotated[int | None, option("Seed of everything random. [0]")] = None,
+    setting: o.Setting = None,
+    paper: o.PaperSettings = False,
+    unseen: Annotated[str | None, option(UNSEEN)] = None,
+    words: Annotated[Path | None, option(WORDS, "FILE")] = None,
+    scores: Annotated[Path | None, option(SCORES, "FILE")] = None,
+    sweep: Annotated[
+        str | None, option("Learn for each value; write a table.", "NAME=V1,V2,…")
+    ] = None,
+    plot: Annotated[Path | None, option("Plot the sweep: .png, .svg or .pdf.", "FILE")] = None,
+    show: Annotated[Path | None, option("Only show what this file of masks keeps.", "FILE")] = None,
+    top: Annotated[int, option("How many words and pairs to show.", min=1)] = 12,
+    quiet: o.Quiet = False,
+) -> None:
+    """Learn which words and pairs of words matter to a classifier, or show what was learnt."""
+    if show is not None:
+        Console().print(describe_masks(Masks.load(show).summary(top)))
+        return
+    if model is None:
+        raise SettingsError("give a MODEL to learn masks for, or --show FILE (see --help).")
+    given = {"texts": texts, "words_kept": words_kept, "seed": seed}
+    given["max_length"] = config.max_length
+    named = [f"{name}={value}" for name, value in given.items() if value is not None]
+    settings = chosen_settings(paper, [*named, *(setting or [])])
+    _check(words or scores, config, unseen, sweep, plot)
+    from mncover.engine.loading import load_subject
+    from mncover.masks.fidelity import fidelity_on
+    from mncover.masks.sweep import learn_to_file, run_sweep
+
+    subject = load_subject(model, device=config.device, dtype=config.dtype)
+    console = Console(quiet=quiet)
+    testing = None if test is None else replace(config, train=str(test), train_limit=None)
+    judged = [] if testing is None else o.train_texts(testing)
+    if sweep is not None:
+        run_sweep(subject, o.train_texts(config), judged, settings, sweep, output, plot, console)
+        return
+    if words or scores:
+        found = _made(subject.tokenizer, words, scores)
+        found.save(output)
+    else:
+        way = cast("Unseen | None", unseen)
+        found = learn_to_file(
+            subject, o.train_texts(config), settings, output, quiet=quiet, unseen=way
+        )
+    console.print(describe_masks(found.summary(top)))
+    say = partial(console.print, soft_wrap=True, markup=False)
+    if test is not None:
+        share = display_percent(fidelity_on(subject, found, judged, settings.max_length))
+        say(f"Fidelity on {test}: {share} %")
+    say(f"The masks are {output}. Use them with: mncover run MODEL SUITE --masks {output}")
+
+
+def _check(
+    source: Path | None, config: Config, unseen: str | None, sweep: str | None, plot: Path | None
+) -> None:
+    """Refuse options that do not go together, before any work."""
+    known = get_args(Unseen)
+    for refused, message in (
+        (unseen not in (None, *known), f"`unseen` is {listed(*known)}; got {unseen!r}."),
+        (unseen and (source or sweep), "--unseen is for masks that are learnt, one at a time."),
+        (source and sweep, "--sweep learns masks: give it without --words and --scores."),
+        (plot and not sweep, "--plot draws the curve of a --sweep: give that too."),
+        (not (source or config.train), "give the texts to learn from: --train FILE (see --help)."),
+    ):
+        if refused:
+            raise SettingsError(message)
+
+
+def _made(tokenizer: Any, words: Path | None, scores: Path | None) -> Masks:
+    """Return masks from a file of words or of scores."""
+    path = words or scores
+    assert path is not None
+    try:
+        content = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise TextError(f"{path}: not UTF-8 ({error}).") from error
+    if words is not None:
+        return Masks.from_words(tokenizer, filter(None, map(str.strip, content.splitlines())))
+    try:
+        found: Any = json.loads(content)
+    except ValueError as error:
+        raise MaskError(f"{path}: not JSON ({error}).") from error
+    if not isinstance(found, dict) or not all(type(v) in (int, float) for v in found.values()):
+        raise MaskError(f"{path}: must be one object that gives each word a number.")
+    return Masks.from_scores(tokenizer, found)

@@ -1,0 +1,143 @@
+"""`mncover report`, `json`, `html` and `combine`: what data files hold. No torch here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from rich.console import Console
+
+from mncover.cli import options as o
+from mncover.cli.config import Config, argument, flag, listed, option, written
+from mncover.coverage import Coverage
+from mncover.data.display import display_percent
+from mncover.data.files import replacing
+from mncover.data.results import Result, below
+from mncover.errors import MismatchError, SettingsError
+from mncover.report import REPORTS
+from mncover.report.html import write_html
+from mncover.report.view import View
+
+FAILURES = "Show up to N failing cases of each test, with their texts."
+LIMIT = "Exit with 2 if this test's coverage is below this; repeatable."
+
+
+@o.configured(*o.CHECKING, "sort", "redundant")
+def report(
+    file: o.DataFile = None,
+    *,
+    config: Config,
+    heads: Annotated[bool, flag("--heads", "Show every attention head too.")] = False,
+    failures: Annotated[int, option(FAILURES, "N", min=0)] = 0,
+    kind: Annotated[str, option(f"How to show it: {listed(*REPORTS)}.", None, "--format")] = "text",
+    junit: Annotated[Path | None, option("Write the cases as JUnit XML too.", "FILE")] = None,
+    fail_under_test: Annotated[list[str] | None, option(LIMIT, "NAME=PERCENT")] = None,
+) -> int:
+    """Print the coverage in a data file: by context, by layer and in total."""
+    if kind not in REPORTS:
+        raise SettingsError(f"there is no format {kind!r}; there are {listed(*REPORTS)}.")
+    view = _view(file, config, heads=heads, failures=failures)
+    limits = _parsed_limits(fail_under_test or [], view.result)
+    _write(kind, view, None)
+    if junit is not None:
+        _write("junit", view, junit)
+    return exit_code(view.result, config, limits)
+
+
+@o.configured(*o.CHECKING, "redundant")
+def json(
+    file: o.DataFile = None,
+    output: Annotated[Path | None, written("The file to write; the screen if not given.")] = None,
+    texts: Annotated[bool, flag("--texts", "Add a row for every text.")] = False,
+    pretty: Annotated[bool, flag("--pretty", "Indent, for people.")] = False,
+    *,
+    config: Config,
+) -> int:
+    """Write the coverage in a data file as JSON."""
+    view = _view(file, config, texts=texts, pretty=pretty)
+    _write("json", view, output)
+    return exit_code(view.result, config)
+
+
+@o.configured("redundant")
+def html(
+    file: o.DataFile = None,
+    output: o.Folder = Path("mncover-html"),
+    since: Annotated[Path | None, option("An earlier data file, to show changes.", "FILE")] = None,
+    *,
+    config: Config,
+    quiet: o.Quiet = False,
+) -> None:
+    """Write the report of a data file as web pages that open from disk."""
+    path = file or Path(config.output)
+    earlier = None if since is None else (since, Coverage.load(since).data)
+    data = Coverage.load(path).data
+    first = write_html(data, path, output, config.redundant / 100, earlier)
+    if not quiet:
+        print(f"The report is {first}; open it in a browser.")
+
+
+def combine(
+    files: Annotated[list[Path], argument("Data files to combine.", "FILES")],
+    output: Annotated[Path, written("The data file to write.")],
+    quiet: o.Quiet = False,
+) -> None:
+    """Combine data files of the same model, ranges and settings into one file."""
+    united = Coverage.load(files[0])
+    for path in files[1:]:
+        try:
+            united |= Coverage.load(path)
+        except MismatchError as error:
+            raise MismatchError(f"{files[0]} and {path}: {error}") from error
+    united.save(output)
+    if not quiet:
+        found = united.result().criteria.values()
+        shares = ", ".join(f"{one.title} {display_percent(one.tally.share)} %" for one in found)
+        print(f"Combined {len(files)} files into {output}: {shares}.")
+
+
+def _view(file: Path | None, config: Config, **shown: Any) -> View:
+    """Read a data file; refuse a criterion that it does not have before anything is printed."""
+    cov = Coverage.load(file or config.output)
+    cov.data.identity.criterion(config.metric or cov.data.identity.main.name)
+    return View(cov.data, cov.result(config.redundant / 100), config.sort, **shown)
+
+
+def _write(kind: str, view: View, path: Path | None) -> None:
+    """Write a report to a file, or to the screen."""
+    if path is None:
+        REPORTS[kind].show(view, Console())
+        return
+    with replacing(path) as temporary, temporary.open("w", encoding="utf-8") as file:
+        REPORTS[kind].show(view, Console(file=file))
+
+
+def exit_code(result: Result, config: Config, limits: Mapping[str, float] | None = None) -> int:
+    """Return 2, and say why, if coverage is below what was asked for in total or of a test."""
+    name = config.metric or result.main.name
+    title = result.criteria[name].title
+    checks = [("", result.share(name), "--fail-under", config.fail_under)]
+    for context in result.contexts:
+        limit = (limits or {}).get(context.name)
+        checks.append((f"{context.name}: ", context.share(name), "--fail-under-test", limit))
+    failed = [check for check in checks if check[3] is not None and below(check[1], check[3])]
+    for where, share, asked, limit in failed:
+        line = f"{where}{title} {display_percent(share)} % is below {asked} {limit:g} %."
+        o.speaker(quiet=False)(line)
+    return 2 if failed else 0
+
+
+def _parsed_limits(given: Sequence[str], result: Result) -> dict[str, float]:
+    """Return the least percentage of each test named; refuse a test that was not run."""
+    limits: dict[str, float] = {}
+    known = [context.name for context in result.contexts]
+    for text in given:
+        match = re.fullmatch(r"(.+)=(\d+(?:\.\d*)?)", text, re.DOTALL)
+        if match is None or float(match[2]) > 100:
+            raise SettingsError(f"a test's limit is NAME=PERCENT, 0 to 100, got {text!r}.")
+        if match[1] not in known:
+            raise SettingsError(f"no test {match[1]!r} was run; there are {listed(*known)}.")
+        limits[match[1]] = float(match[2])
+    return limits

@@ -1,0 +1,149 @@
+"""`mncover select`: write the cases worth keeping. Only two ways to choose run the model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+from rich.console import Console
+
+from mncover.cli import options as o
+from mncover.cli.config import Config, flag, listed, option, written
+from mncover.coverage import Coverage
+from mncover.errors import DataFileError, MismatchError, SettingsError
+from mncover.report.sets import comparison_table, comparison_to_json, conclusions
+from mncover.selection.budgets import Indices, Limit, choose, groups_of, parse_budget
+from mncover.selection.cases import Cases, cases_of, reduced_suite
+from mncover.selection.chance import Found, compare_methods, count_failures
+from mncover.selection.scores import GAINS, SCORES, score_cases
+from mncover.suites.formats import copy_records, save_suite
+
+RUNNING = ("sequential", "greedy")
+OUTPUT = "The reduced suite to write; only compare if not given."
+QUANTILE = "Of the cases with a score above 0, take those from this quantile up."
+
+
+@o.configured(
+    *("metric", "train", "train_limit", *o.FIELDS, *o.LOADING),
+    metric="The criterion that gains are about. [the first that was measured]",
+    train="For sequential and greedy: the texts that set the ranges.",
+    masks="For sequential and greedy: the masks that were used.",
+)
+def select(
+    file: o.DataFile = None,
+    output: Annotated[Path | None, written(OUTPUT)] = None,
+    by: Annotated[str, option(f"What to choose by: {listed(*SCORES, *RUNNING)}.")] = "gain",
+    budget: Annotated[str | None, option("Cases to take of every test, such as 20% or 5.")] = None,
+    threshold: Annotated[float | None, option("Take cases with a score above this.")] = None,
+    quantile: Annotated[float | None, option(QUANTILE, min=0, max=1)] = None,
+    overall: Annotated[bool, flag("--overall", "Take from the suite as a whole.")] = False,
+    seed: o.Seed = 0,
+    suite: Annotated[Path | None, option("The file that was run, if it has moved.", "FILE")] = None,
+    model: Annotated[
+        str | None, option("For sequential and greedy: the model, if it has moved.")
+    ] = None,
+    *,
+    config: Config,
+    as_json: o.Json = False,
+    quiet: o.Quiet = False,
+) -> None:
+    """Choose the cases that are worth running again, and compare the choice with chance."""
+    path = file or Path(config.output)
+    cases = _cases(path)
+    limit = _limit(budget, threshold, quantile)
+    groups = groups_of(cases.test, overall)
+    metric = config.metric or cases.data.identity.main.name
+    if by in RUNNING:
+        if limit.quantile is not None or (by == "sequential" and limit.threshold is None):
+            raise SettingsError("sequential takes a --threshold, greedy also a --budget.")
+        cov = _same_coverage(path, model or cases.data.identity.model, config, quiet)
+        chosen = _choose(cov, by, cases, groups, limit, metric)
+    else:
+        chosen = choose(score_cases(cases, _score(by, metric), seed), groups, limit)
+    if output is not None:
+        _write(cases, chosen, suite, output)
+    if not quiet:
+        mine = count_failures(cases, chosen, by)
+        others = compare_methods(cases, chosen, groups, seed)
+        _tell(cases, mine, others, output, as_json)
+
+
+def _cases(path: Path) -> Cases:
+    try:
+        return cases_of(Coverage.load(path).data)
+    except DataFileError as error:
+        why = str(error)
+        raise DataFileError(why if str(path) in why else f"{path}: {why}.") from None
+
+
+def _limit(budget: str | None, threshold: float | None, quantile: float | None) -> Limit:
+    if sum(value is not None for value in (budget, threshold, quantile)) != 1:
+        raise SettingsError("say how much to take with one of --budget, --threshold, --quantile.")
+    if budget is not None:
+        return parse_budget(budget)
+    return Limit(threshold=threshold, quantile=quantile)
+
+
+def _score(by: str, metric: str) -> str:
+    """Return the name of a score; `gain` is that of the metric asked for."""
+    if by != "gain":
+        return by
+    return {about: name for name, about in GAINS.items()}.get(metric, f"gain-{metric}")
+
+
+def _same_coverage(path: Path, model: str, config: Config, quiet: bool) -> Coverage:
+    """Return what measures as the data file was measured."""
+    train = o.train_texts(config)
+    cov = Coverage.load(path, model, **o.loading(config, quiet))
+    try:
+        return cov.calibrate(train)
+    except MismatchError:
+        raise MismatchError(
+            f"{config.train}: the data was measured with ranges of other texts; give the "
+            "file that `mncover run` had as --train."
+        ) from None
+
+
+def _choose(
+    cov: Coverage, by: str, cases: Cases, groups: Sequence[Indices], limit: Limit, metric: str
+) -> Indices:
+    """Choose the cases of each group by the gain over those chosen before, from nothing."""
+    threshold, taken = limit.threshold or 0.0, []
+    for group in groups:
+        texts = [list(cases.texts(int(case))) for case in group]
+        if by == "sequential":
+            kept = cov.filter(texts, threshold, metric=metric).kept
+        else:
+            budget = None if limit.threshold is not None else limit.size(len(texts))
+            kept = cov.greedy(texts, budget, threshold, metric).kept
+        taken.append(group[kept])
+    return np.sort(np.concatenate(taken)) if taken else np.zeros(0, dtype=np.int64)
+
+
+def _write(cases: Cases, chosen: Indices, source: Path | None, output: Path) -> None:
+    if not len(chosen):
+        raise SettingsError("no case is taken, so there is nothing to write.")
+    if cases.outline is not None:
+        save_suite(reduced_suite(cases, chosen, cases.outline), output)
+        return
+    data, run = cases.data, cases.data.runs[0]
+    rows = [int(cases.rows[case][0]) for case in chosen]
+    records = [(int(data.table["index"][row]), data.table.texts[row]) for row in rows]
+    copy_records(source or Path(run.suite), records, run.texts or len(data.table), output)
+
+
+def _tell(
+    cases: Cases, mine: Found, others: Sequence[Found], output: Path | None, as_json: bool
+) -> None:
+    if as_json:
+        print(json.dumps(comparison_to_json(cases, mine, others), indent=1))
+        return
+    console = Console()
+    console.print(comparison_table(cases, mine, others))
+    for line in conclusions(cases, mine, others):
+        console.print(line, markup=False, highlight=False)
+    if output is not None:
+        print(f"{output}: {mine.cases:,} of {len(cases):,} cases.")

@@ -1,0 +1,92 @@
+"""The commands below `mncover suite`. No torch here."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from mncover.augment.recipes import make_suite
+from mncover.cli import options as o
+from mncover.cli.config import argument, listed, option, written
+from mncover.report.describe import describe_suite, outcome_table, outcomes_to_json, suite_table
+from mncover.suites.exchange import CERTAIN, FORMATS, export_texts, index_path, read_predictions
+from mncover.suites.formats import SUITE_FORMATS, load_suite, save_suite
+from mncover.suites.judging import in_suite_classes, judge_suite
+from mncover.suites.model import known_way
+
+app = typer.Typer(help="Make test suites, look at them, and convert them.", no_args_is_help=True)
+
+TestSuite = Annotated[Path, argument(f"A test suite: {listed(*SUITE_FORMATS)}.", "SUITE")]
+
+
+@app.command()
+def make(
+    recipe: Annotated[Path, argument("A TOML file of templates and perturbations.", "RECIPE")],
+    output: o.JsonLines,
+    seed: o.Seed = 0,
+    quiet: o.Quiet = False,
+) -> None:
+    """Make a suite from templates, word lists and small changes to texts."""
+    made = make_suite(recipe, seed)
+    save_suite(made, output)
+    if not quiet:
+        Console().print(suite_table(made))
+        print(f"{output}: {describe_suite(made)}.")
+
+
+@app.command()
+def convert(suite: TestSuite, output: o.JsonLines, quiet: o.Quiet = False) -> None:
+    """Write a suite, such as a CheckList pickle, in mncover's own format."""
+    found = load_suite(suite)
+    save_suite(found, output)
+    if not quiet:
+        print(f"{output}: {describe_suite(found)}.")
+
+
+@app.command()
+def show(suite: TestSuite) -> None:
+    """List the tests of a suite: type, capability, cases, texts, expectation."""
+    Console().print(suite_table(load_suite(suite)))
+
+
+@app.command()
+def export(
+    suite: TestSuite,
+    output: Annotated[Path, written("The file of texts; its index goes next to it.")],
+    quiet: o.Quiet = False,
+) -> None:
+    """Write a suite's texts, one per line, for another program to predict."""
+    found = load_suite(suite)
+    export_texts(found, output)
+    if not quiet:
+        index = index_path(output)
+        print(f"{output}: {found.texts:,} lines; {index} has the test and case of each.")
+
+
+@app.command()
+def judge(
+    suite: TestSuite,
+    predictions: Annotated[Path, argument("One line for each text of the export.", "PREDICTIONS")],
+    kind: Annotated[
+        str, option(f"What a line holds: {listed(*FORMATS)}.", None, "--format")
+    ] = "softmax",
+    classes: Annotated[
+        str, option("How classes correspond: auto, numbers, or neutral-band (two to three).")
+    ] = "auto",
+    as_json: o.Json = False,
+) -> None:
+    """Show how often each test fails, given predictions made elsewhere."""
+    found = load_suite(suite)
+    answers = read_predictions(predictions, kind, found.texts)
+    numbers = [str(number) for number in range(answers.probabilities.shape[1])]
+    if kind not in CERTAIN:
+        answers = in_suite_classes(answers.probabilities, numbers, found.labels, known_way(classes))
+    outcomes = judge_suite(found, answers)
+    if as_json:
+        print(json.dumps(outcomes_to_json(outcomes), indent=1))
+    else:
+        Console().print(outcome_table(outcomes))

@@ -1,0 +1,72 @@
+"""`mncover report` and `mncover html` from the command line: formats, files, limits, refusals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from mncover.cli import main
+from mncover.coverage import Coverage
+from mncover.suites.formats import save_suite
+from tests.cli.test_commands import error_of
+from tests.folders import Material, write_material
+from tests.report.conftest import plain_suite
+
+
+@pytest.fixture
+def material(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Material:
+    """Return material whose suite of tests was run."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    made = write_material(tmp_path)
+    save_suite(plain_suite(), made.suite)
+    assert main(made.run("-q")) == 0
+    return made
+
+
+def test_a_report_has_a_format(material: Material, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "--format", "markdown"]) == 0
+    assert "| Test | Texts |" in capsys.readouterr().out
+    assert main(["report", "--format", "github"]) == 0
+    assert "<details>" in capsys.readouterr().out
+    refused = error_of(capsys, "report", "--format", "pdf")
+    assert "'pdf'" in refused
+    assert "text, markdown, github, json, junit" in refused
+
+
+def test_junit_is_written_beside_a_report(
+    material: Material, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", "--junit", "out.xml"]) == 0
+    assert "Coverage of" in capsys.readouterr().out
+    assert len(list(ElementTree.parse("out.xml").getroot())) == 3
+
+
+def test_a_tests_coverage_below_its_limit_ends_with_2(
+    material: Material, capsys: pytest.CaptureFixture[str]
+) -> None:
+    contexts = Coverage.load("run.mncover").result().contexts
+    share = {c.name: 100 * c.share("cover") for c in contexts}["change names"]
+    under, over = f"change names={share + 0.1}", f"change names={share - 0.1}"
+    assert main(["report", "--fail-under-test", over]) == 0
+    assert main(["report", "--fail-under-test", under]) == 2
+    assert "change names: Cover" in capsys.readouterr().err
+    assert main(["report", "--format", "github", "--fail-under-test", under]) == 2
+    for wrong in ("change names", "change names=x", "=3", "change names=101"):
+        assert "NAME=PERCENT" in error_of(capsys, "report", "--fail-under-test", wrong)
+    assert "no test 'z' was run" in error_of(capsys, "report", "--fail-under-test", "z=3")
+
+
+def test_html_writes_a_folder_and_refuses_one_that_is_not_a_report(
+    material: Material, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["html", "-o", "html", "--since", "run.mncover"]) == 0
+    assert "html/index.html" in capsys.readouterr().out
+    assert "compared with run.mncover" in Path("html/index.html").read_text()
+    assert main(["html", "-q", "-o", "html"]) == 0
+    Path("mine").mkdir()
+    Path("mine/thesis.txt").write_text("years of work")
+    assert "not an mncover report" in error_of(capsys, "html", "-o", "mine")
+    assert "no such data file" in error_of(capsys, "html", "gone.mncover")

@@ -1,0 +1,84 @@
+"""Data files for tests of reports: tiny models that ran a suite with nasty names and texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mncover.coverage import Coverage
+from mncover.suites.expectations import Expectation
+from mncover.suites.model import Case, Suite, Test
+from mncover.suites.rows import Rows
+from tests import tiny
+
+LABELS = ("LABEL_0", "LABEL_1", "LABEL_2")
+SCRIPT = "<script>document.title = 'broken'</script><b>bold</b> & \"quoted\""
+TRAIN = tiny.texts(20, seed=9)
+
+Measure = Callable[..., Coverage]
+
+
+def plain_suite(seed: int = 3) -> Suite:
+    """Return a suite of three tests of different kinds."""
+    texts = iter(tiny.texts(200, seed))
+    rng = np.random.default_rng(seed)
+
+    def cases(n: int, size: int, label: bool) -> tuple[Case, ...]:
+        return tuple(
+            Case(tuple(next(texts) for _ in range(size)), int(rng.integers(3)) if label else None)
+            for _ in range(n)
+        )
+
+    up = Expectation("monotonic", direction="up", only_if_not=(1,))
+    return Suite(
+        (
+            Test("words", "MFT", Expectation("label"), cases(12, 1, True), "Vocabulary"),
+            Test("change names", "INV", Expectation("inv"), cases(10, 3, False), "NER"),
+            Test("intensifiers", "DIR", up, cases(10, 2, False), "Vocabulary", "said twice"),
+        ),
+        LABELS,
+    )
+
+
+def nasty_suite() -> Suite:
+    """Return a suite whose names and texts try to break out of the page."""
+    suite = plain_suite()
+    first, second, third = suite.tests
+    cases = (Case((SCRIPT,), 0), Case((SCRIPT,), 1), Case((SCRIPT,), 2), *first.cases)
+    tests = (
+        replace(first, name=f"words {SCRIPT}", cases=cases, description=SCRIPT),
+        replace(second, capability=SCRIPT),
+        third,
+    )
+    return replace(suite, tests=tests)
+
+
+def labelled_texts() -> Rows:
+    """Return labelled texts in three contexts, without any test."""
+    labels = [number % 3 for number in range(30)]
+    return Rows.make(tiny.texts(30, seed=8), ["abc"[number % 3] for number in range(30)], labels)
+
+
+@pytest.fixture(scope="session")
+def measure(tmp_path_factory: pytest.TempPathFactory) -> Measure:
+    """Return a function that runs a suite, or rows, through a tiny model."""
+
+    def run(suite: Suite | Rows, model: str = "bert", **options: Any) -> Coverage:
+        folder = tmp_path_factory.mktemp("run")
+        rows = suite if isinstance(suite, Rows) else Rows.of_suite(Path("suite.jsonl"), suite)
+        cov = Coverage(*tiny.make(model), max_length=12, **options).calibrate(TRAIN, cache=False)
+        cov.run(rows, folder / "run.mncover")
+        return Coverage.load(folder / "run.mncover")
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def measured(measure: Measure) -> Coverage:
+    """Return what a nasty suite covers."""
+    return measure(nasty_suite())
