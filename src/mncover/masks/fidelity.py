@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from mncover.engine.batches import Encoding, batches_by_length
@@ -15,6 +14,7 @@ from mncover.engine.loading import fingerprint_tokenizer
 from mncover.engine.masking import MaskTable
 from mncover.engine.subject import Subject
 from mncover.errors import MaskError, TextError
+from mncover.masks.vocabulary import Integers
 from mncover.masks.wimask import inserted, pass_through
 from mncover.types import Text
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 BATCH_SIZE = 128
 
 
-def predict(subject: Subject, encodings: Sequence[Encoding]) -> NDArray[np.int64]:
+def predict(subject: Subject, encodings: Sequence[Encoding]) -> Integers:
     """Return the class that the model predicts for each text."""
     found = np.full(len(encodings), -1, dtype=np.int64)
     size = 1 if subject.single_rows else BATCH_SIZE
@@ -49,18 +49,15 @@ def fidelity_on(
         return agreement(subject, masks, encodings, predict(subject, encodings))
 
 
-def agreement(
-    subject: Subject, masks: Masks, encodings: Sequence[Encoding], plain: NDArray[np.int64]
-) -> float:
+def agreement(subject: Subject, masks: Masks, texts: Sequence[Encoding], plain: Integers) -> float:
     """Return the share of texts whose prediction through the masks equals the plain one."""
-    device, learnt = subject.device, masks.message
-    table = MaskTable(masks, device)
-    message = None if learnt is None else torch.from_numpy(learnt).to(device)
+    table, message = MaskTable(masks, subject.device), None
+    if masks.message is not None:
+        message = torch.from_numpy(masks.message).to(subject.device)
 
     def change(ids: Tensor, embeddings: Tensor) -> Tensor:
         words, pairs = table.tokens_of(ids).float(), table.pairs_of(ids).float()
         return pass_through(embeddings, words, pairs, message, masks.normalisation)
 
     with inserted(subject, change):
-        masked = predict(subject, encodings)
-    return float((masked == plain).mean())
+        return float((predict(subject, texts) == plain).mean())

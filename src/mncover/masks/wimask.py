@@ -21,10 +21,7 @@ from mncover.engine.masking import PairTable
 from mncover.engine.subject import Subject
 from mncover.masks.settings import LearningSettings, Normalisation
 
-Change = Callable[[Tensor, Tensor], Tensor]
-
-# The logit of a word or pair that always counts: its probability rounds to exactly 1.
-CERTAIN = 60.0
+CERTAIN = 60.0  # the logit of what always counts: its probability rounds to exactly 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +45,17 @@ class Logits:
         both = upper + upper.triu(1).mT
         return words, draw_bernoulli(self.pairs, both, temperature)
 
+    def penalty(self, settings: LearningSettings) -> Tensor:
+        """Return the terms of the loss that reward undecided words, and few, undecided pairs."""
+        words, pairs = self.words[self.word_learnt], self.pairs[self.pair_learnt]
+        total = torch.zeros((), device=words.device)
+        if len(words):
+            total = total + settings.kl_words * kl_to_half(words).mean()
+        if len(pairs):
+            total = total + settings.kl_pairs * kl_to_half(pairs).mean()
+            total = total + settings.sparse_pairs * pairs.sigmoid().mean()
+        return total
+
 
 def _uniform(like: Tensor, generator: torch.Generator) -> Tensor:
     """Return random numbers strictly between 0 and 1, so that their logarithms are finite."""
@@ -63,11 +71,9 @@ class WIMask(nn.Module):
     and the network's hidden layer at random.
     """
 
-    def __init__(
-        self, table: PairTable, width: int, scale: float, settings: LearningSettings
-    ) -> None:
+    def __init__(self, table: PairTable, width: int, scale: float, how: LearningSettings) -> None:
         super().__init__()
-        device, random = table.keys.device, torch.Generator().manual_seed(settings.seed)
+        device, random = table.keys.device, torch.Generator().manual_seed(how.seed)
 
         def noise(columns: int, size: float) -> nn.Parameter:
             drawn = torch.randn(width, columns, generator=random)
@@ -77,11 +83,11 @@ class WIMask(nn.Module):
             return nn.Parameter(torch.full(shape, float(value), device=device))
 
         self.table, self.scale = table, scale
-        self.pair_logits = filled(settings.start_pairs, len(table.keys))
-        self.message = noise(width, settings.start_message)
-        self.word_hidden = noise(settings.word_hidden, 1.0)
-        self.word_weight = filled(0.0, settings.word_hidden or width)
-        self.word_bias = filled(settings.start_words)
+        self.pair_logits = filled(how.start_pairs, len(table.keys))
+        self.message = noise(width, how.start_message)
+        self.word_hidden = noise(how.word_hidden, 1.0)
+        self.word_weight = filled(0.0, how.word_hidden or width)
+        self.word_bias = filled(how.start_words)
 
     def word_logits(self, embeddings: Tensor) -> Tensor:
         """Return the logits [..., T] of words from their embeddings [..., T, width]."""
@@ -90,34 +96,24 @@ class WIMask(nn.Module):
             features = torch.relu(features @ self.word_hidden)
         return features @ self.word_weight + self.word_bias
 
-    def word_parameters(self) -> list[nn.Parameter]:
-        """Return the parameters of the network for words."""
-        return [self.word_hidden, self.word_weight, self.word_bias]
-
     def logits(self, ids: Tensor, embeddings: Tensor) -> Logits:
         """Return how strongly each word and each pair of a batch counts."""
-        places = self.table.places(ids)
+        places, special = self.table.places(ids), self.table.always(ids)
         seen = places >= 0
         pairs = torch.full_like(places, CERTAIN, dtype=torch.float32)
         if len(self.pair_logits):
             pairs = torch.where(seen, self.pair_logits[places.clamp(min=0)], pairs)
-        special = self.table.always(ids)
         words = self.word_logits(embeddings).masked_fill(special, CERTAIN)
         return Logits(words, pairs, ~special, seen.triu(1))
 
 
 def pass_through(
-    embeddings: Tensor,
-    words: Tensor,
-    pairs: Tensor,
-    message: Tensor | None,
-    normalisation: Normalisation,
+    x: Tensor, words: Tensor, pairs: Tensor, message: Tensor | None, how: Normalisation
 ) -> Tensor:
     """Return words * (x + ReLU(normalised pairs @ x @ message)); no message: words * x."""
-    mixed = embeddings
     if message is not None:
-        mixed = embeddings + torch.relu(normalised(pairs, normalisation) @ embeddings @ message)
-    return words[..., None] * mixed
+        x = x + torch.relu(normalised(pairs, how) @ x @ message)
+    return words[..., None] * x
 
 
 def normalised(pairs: Tensor, how: Normalisation) -> Tensor:
@@ -136,17 +132,12 @@ def draw_bernoulli(logits: Tensor, uniform: Tensor, temperature: float) -> Tenso
     difference of their two Gumbel noises is logistic.
     """
     noise = uniform.log() - (-uniform).log1p()
-    soft = ((logits + noise) / temperature).sigmoid()
-    return _hardened(soft)
+    return straight_through((logits + noise) / temperature)
 
 
 def straight_through(logits: Tensor) -> Tensor:
     """Cut probabilities at a half, with the gradient that they have uncut."""
-    return _hardened(logits.sigmoid())
-
-
-def _hardened(soft: Tensor) -> Tensor:
-    """Return 0 or 1 with the gradient of `soft`."""
+    soft = logits.sigmoid()
     return (soft >= 0.5).to(soft.dtype) + (soft - soft.detach())  # brackets: exactly 0 or 1
 
 
@@ -156,20 +147,16 @@ def kl_to_half(logits: Tensor) -> Tensor:
     It is 0 at a half and log 2 at 0 and 1; written in logits, it and its gradient stay finite.
     """
     p = logits.sigmoid()
-    entropy = p * softplus(-logits) + (1 - p) * softplus(logits)
-    return math.log(2) - entropy
+    return math.log(2) - (p * softplus(-logits) + (1 - p) * softplus(logits))
 
 
 @contextmanager
-def inserted(subject: Subject, change: Change) -> Iterator[None]:
+def inserted(subject: Subject, change: Callable[[Tensor, Tensor], Tensor]) -> Iterator[None]:
     """Let `change(ids, embeddings)` replace the word embeddings while the block runs."""
     module: Any = subject.traced.get_input_embeddings()
 
     def hook(module: Any, arguments: tuple[Tensor, ...], output: Tensor) -> Tensor:
         return change(arguments[0], output.float()).to(output.dtype)
 
-    handle = module.register_forward_hook(hook)
-    try:
+    with module.register_forward_hook(hook):
         yield
-    finally:
-        handle.remove()
