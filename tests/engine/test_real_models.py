@@ -15,9 +15,9 @@ from mncover.augment.judge import embedded
 from mncover.augment.packing import find_packing
 from mncover.coverage import Coverage
 from mncover.engine.loading import fingerprint_model, load_subject
-from mncover.masks.fidelity import fidelity_on
 from mncover.masks.masks import Masks
 from mncover.masks.settings import LearningSettings
+from mncover.masks.wimask import fidelity_on
 from tests.folders import assemble
 from tests.slow import states
 

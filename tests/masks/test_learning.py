@@ -16,11 +16,10 @@ from mncover.engine.batches import batches_by_length
 from mncover.engine.loading import fingerprint_model
 from mncover.engine.subject import Subject
 from mncover.errors import MaskError, SettingsError, TextError
-from mncover.masks.fidelity import agreement, fidelity_on, predict
 from mncover.masks.learning import Learner, frozen, learn_masks
 from mncover.masks.masks import Masks
 from mncover.masks.settings import LearningSettings, chosen_settings
-from mncover.masks.wimask import Logits, inserted
+from mncover.masks.wimask import Logits, agreement, fidelity_on, inserted, predict
 from tests import tiny
 
 QUICK = LearningSettings(epochs=2, batch_size=16, held_out=20, max_length=20, word_hidden=8)

@@ -65,8 +65,8 @@ def masks(
     settings = chosen_settings(paper, [*named, *(setting or [])])
     _check(words or scores, config, unseen, sweep, plot)
     from mncover.engine.loading import load_subject
-    from mncover.masks.fidelity import fidelity_on
     from mncover.masks.sweep import learn_to_file, run_sweep
+    from mncover.masks.wimask import fidelity_on
 
     subject = load_subject(model, device=config.device, dtype=config.dtype)
     console = Console(quiet=quiet)

@@ -27,10 +27,17 @@ from mncover.engine.loading import fingerprint_model
 from mncover.engine.masking import PairTable
 from mncover.engine.subject import Subject
 from mncover.errors import MaskError, TextError
-from mncover.masks.fidelity import agreement, predict
 from mncover.masks.settings import FIDELITY, LearningSettings
 from mncover.masks.vocabulary import count_pairs, vocabulary
-from mncover.masks.wimask import Logits, WIMask, inserted, pass_through, straight_through
+from mncover.masks.wimask import (
+    Logits,
+    WIMask,
+    agreement,
+    inserted,
+    pass_through,
+    predict,
+    straight_through,
+)
 from mncover.types import Text, fingerprint_texts
 
 if TYPE_CHECKING:

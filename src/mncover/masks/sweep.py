@@ -15,10 +15,10 @@ from mncover.data.display import display_percent
 from mncover.data.files import Unfinished, partial_path
 from mncover.engine.subject import Subject
 from mncover.errors import SettingsError
-from mncover.masks.fidelity import fidelity_on
 from mncover.masks.learning import learn_masks
 from mncover.masks.masks import Masks, Unseen
 from mncover.masks.settings import LearningSettings, parsed_setting
+from mncover.masks.wimask import fidelity_on
 from mncover.report.plots import require_plotting, trade_off
 from mncover.report.progress import bar
 from mncover.report.tables import plain_table, write_csv
