@@ -49,9 +49,8 @@ class Rows:
         for what, values in (("contexts", contexts), ("labels", given)):
             if len(values) != len(texts):
                 raise TextError(f"got {len(texts)} texts but {len(values)} {what}.")
-        wrong = next((c for c in contexts if not isinstance(c, str)), None)
-        if wrong is not None:
-            raise TextError(f"a context must be a string, got {wrong!r}.")
+        if wrong := [c for c in contexts if not isinstance(c, str)]:
+            raise TextError(f"a context must be a string, got {wrong[0]!r}.")
         return cls(list(texts), contexts, given, range(len(texts)), [UNKNOWN] * len(texts))
 
     @classmethod
