@@ -97,7 +97,7 @@ def _fill(
     subject = load_subject(asked.model, device=device)
     task, name, family = asked.task, Path(asked.model).name, str(subject.model.config.model_type)
     masks = learn_to_file(subject, train, settings, path, f"{task}, {name}", quiet)
-    words, pairs, fidelity, low, high = measured(subject, masks, test, settings.max_length)
+    words, pairs, fidelity, low, high, _ = measured(subject, masks, test, settings.max_length)
     paper = PAPER.get((TASKS[task], family))
     return Row(task, family, name, len(test), fidelity, low, high, words, pairs, paper)
 
