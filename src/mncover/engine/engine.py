@@ -65,6 +65,7 @@ class Engine:
         self.settings = settings
         self.criteria = {criterion.name: criterion for criterion in criteria}
         self.groups = grouped(criteria, settings)
+        self._group_of = {name: group for group in self.groups for name in group.names}
         self.masks = masks
         self.batch_size = batch_size
         self.progress = progress
@@ -112,7 +113,7 @@ class Engine:
 
     def group(self, criterion: str) -> Group:
         """Return the group that a criterion is in."""
-        return next(group for group in self.groups if criterion in group.names)
+        return self._group_of[criterion]
 
     def gain(self, criterion: str, hidden: object, attention: object) -> NDArray[np.float64]:
         """Return newly hit cells, numbers or arrays, as what they add to a criterion."""
