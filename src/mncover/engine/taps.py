@@ -274,8 +274,8 @@ def _check_states(subject: Subject, length: int, hidden: Any, attention: Any) ->
     """Refuse a model whose sites are not what coverage is defined on."""
     why = ""
     if len(hidden) < 2 or not attention:
-        why = f"it gives {len(hidden)} hidden states and {len(attention)} attentions, even with "
-        why += "eager attention"
+        counts = f"{len(hidden)} hidden states and {len(attention)} attentions"
+        why = f"it gives {counts}, even with eager attention"
     elif any(h.dim() != 3 or h.shape[1] != length for h in hidden):
         why = "its hidden states are not [texts, tokens, dimensions]"
     elif any(a.dim() != 4 or a.shape[2:] != (length, length) for a in attention):
