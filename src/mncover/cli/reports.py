@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from rich.console import Console
 
 from mncover.cli import options as o
-from mncover.cli.config import Config, argument, flag, listed, option, written
+from mncover.cli.options import Config, argument, flag, listed, option, written
 from mncover.coverage import Coverage
 from mncover.data.display import display_percent
 from mncover.data.files import replacing
