@@ -25,9 +25,7 @@ from mncover.augment.judge import Embedder
 from mncover.augment.records import AugmentSettings
 from mncover.augment.transforms import Resources
 from mncover.cli.demo import demo_model
-from mncover.engine.engine import Engine
 from mncover.engine.loading import load_subject
-from mncover.types import Settings
 
 PHRASES = Path(__file__).resolve().parents[2] / "shared/data/sst2/train.jsonl.gz"
 TARGET = 5.0
@@ -50,10 +48,9 @@ def compare(seeds: int, encoder: str | None, masked_lm: str | None) -> dict[str,
     settings = AugmentSettings(tuple(transforms))
     subject = load_subject(str(demo_model()))
     compared = subject if encoder is None else load_subject(encoder)
-    coverage = Coverage(subject.model, subject.tokenizer, max_length=MAX_LENGTH)
+    coverage = Coverage(subject.model, subject.tokenizer, max_length=MAX_LENGTH, progress=False)
     coverage.calibrate(known)
-    engine = Engine(subject, Settings(10, MAX_LENGTH, 1.0), 32, False)
-    engine.use_ranges(engine.calibrate(known, cache=True))
+    engine = coverage.engine
     grower = Grower(engine, Embedder(compared, MAX_LENGTH), transforms, resources)
     grower.grow(chosen[:8], settings)  # compiles kernels, loads dictionaries
 

@@ -21,8 +21,8 @@ from rich.table import Table
 
 from mncover.engine.loading import load_subject
 from mncover.engine.subject import Subject
-from mncover.masks.fidelity import agreement, predict
 from mncover.masks.masks import Masks
+from mncover.masks.wimask import agreement, predict
 from mncover.selection.chance import wilson
 from mncover.suites.formats import read_texts
 

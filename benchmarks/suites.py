@@ -80,9 +80,9 @@ class Alternating(Engine):
 
     plain: PlainPass
 
-    def windows(self, groups: Any, advance: Any, *options: Any, **more: Any) -> Iterator[Window]:
+    def windows(self, cases: Any, advance: Any, *options: Any, **more: Any) -> Iterator[Window]:
         """Yield windows, and run as many texts plainly after each."""
-        own = super().windows(groups, advance, *options, **more)
+        own = super().windows(cases, advance, *options, **more)
         n = 0
         while True:
             self.plain.go_on(n)

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 import typer
 
-from mncover.cli import main
-from mncover.cli.commands import app
-from mncover.cli.config import Config
+from mncover.cli import app, main
+from mncover.cli.options import Config
 from tests import messages, modules
 
 ROOT = Path(__file__).resolve().parents[1]

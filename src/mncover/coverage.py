@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from mncover.criteria import chosen_criteria
 from mncover.data import datafile
-from mncover.data.identity import Identity, Run
+from mncover.data.files import Say, silent
+from mncover.data.identity import Run
 from mncover.data.results import REDUNDANT_AT, Result, summarize
-from mncover.data.resume import Say, silent
 from mncover.data.store import CoverageData
 from mncover.errors import MismatchError, ModelError
 from mncover.report import plots
@@ -68,8 +68,7 @@ class Coverage:
         progress: bool | None = None,
     ) -> None:
         settings = Settings(bins, max_length, attention_weight)
-        loading = (model, tokenizer, device, dtype)
-        running = (batch_size, progress, kernels)
+        loading, running = (model, tokenizer, device, dtype), (batch_size, progress, kernels)
         self._engine: Engine | None = _assembled(loading, settings, criteria, masks, running)
         self._data: CoverageData | None = None
         self._recorder: Recorder | None = None
@@ -98,7 +97,11 @@ class Coverage:
         if model is None:
             return cls._of(data, None)
         loading, running = (model, tokenizer, device, dtype), (batch_size, progress, kernels)
-        return cls._of(data, _same_engine(data.identity, loading, masks, running))
+        identity = data.identity
+        criteria = identity.names if masks is not None or identity.masks is None else None
+        engine = _assembled(loading, identity.settings, criteria, masks, running)
+        engine.require_same_subject(identity)
+        return cls._of(data, engine)
 
     @classmethod
     def _of(cls, data: CoverageData, engine: Engine | None) -> Coverage:
@@ -167,7 +170,7 @@ class Coverage:
         finished is read instead. `classes` says how the model's classes correspond to the
         suite's, and `say` is told what a person should know.
         """
-        from mncover.engine.running import SuiteRun
+        from mncover.engine.recorder import SuiteRun
 
         job = SuiteRun(self.engine, suite, Path(output), classes, say)
         if train is not None:
@@ -353,16 +356,3 @@ def _assembled(
     given = masks if masks is None or isinstance(masks, Masks) else Masks.load(masks)
     chosen = chosen_criteria(criteria, given is not None)
     return Engine(load_subject(*loading), settings, chosen, given, *running)
-
-
-def _same_engine(
-    identity: Identity,
-    loading: tuple[Any, Any, str | None, str],
-    masks: Masks | str | Path | None,
-    running: tuple[int, bool | None, str],
-) -> Engine:
-    """Return an engine that measures as a data file was measured."""
-    criteria = identity.names if masks is not None or identity.masks is None else None
-    engine = _assembled(loading, identity.settings, criteria, masks, running)
-    engine.require_same_subject(identity)
-    return engine

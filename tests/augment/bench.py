@@ -83,7 +83,7 @@ class Bench:
     def fast(self, seeds: Sequence[Text], settings: AugmentSettings, ahead: int = 7) -> Augmented:
         engine = self.coverage().engine
         embedder = Embedder(engine.subject, 16) if self.own else self.embedder()
-        judge = Judge(engine, embedder, seeds, settings.similarity, settings.metric)
+        judge = Judge(engine, embedder, seeds, settings.similarity, settings.criterion)
         return search(Search(seeds, transforms(), judge, settings, ahead))
 
     def slow(self, seeds: Sequence[Text], settings: AugmentSettings) -> list[Any]:

@@ -121,9 +121,9 @@ def test_a_pack_is_one_call_of_the_model() -> None:
         lambda module, args, kwargs, output: calls.append(kwargs["input_ids"].shape),
         with_kwargs=True,
     )
-    lanes = engine.subject.workers
+    workers = engine.subject.workers
     assert len(seen(engine, packing, texts)) == 12
-    assert 1 <= len(calls) <= lanes
+    assert 1 <= len(calls) <= workers
     assert {shape[0] for shape in calls} == {1}
     calls.clear()
     seen(engine, None, texts)

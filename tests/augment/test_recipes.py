@@ -11,10 +11,8 @@ import pytest
 from mncover.augment.recipes import fill_template, make_suite
 from mncover.augment.transforms import REGISTRY, Transform
 from mncover.augment.transforms.words import lexicon, lexicon_names
-from mncover.cli import main
 from mncover.errors import SettingsError, TextError
-from mncover.suites.formats import load_suite
-from tests.cli.test_commands import error_of
+from mncover.suites.formats import load_suite, save_suite
 
 
 def test_a_template_gives_every_combination_once() -> None:
@@ -112,14 +110,11 @@ perturb = ["negation"]
 """
 
 
-def test_a_recipe_makes_a_suite(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_recipe_makes_a_suite(tmp_path: Path) -> None:
     recipe = tmp_path / "recipe.toml"
     recipe.write_text(RECIPE)
     (tmp_path / "more.txt").write_text("It is good.\nNothing to turn\n")
-    output = tmp_path / "suite.jsonl"
-    assert main(["suite", "make", str(recipe), "-o", str(output)]) == 0
-    assert "3 tests" in capsys.readouterr().out
-    suite = load_suite(output)
+    suite = make_suite(recipe)
     assert suite.labels == ("negative", "positive")
     assert [test.kind for test in suite.tests] == ["MFT", "INV", "DIR"]
     praise, typos, turned = suite.tests
@@ -130,6 +125,8 @@ def test_a_recipe_makes_a_suite(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert [case.texts for case in turned.cases] == [("It is good.", "It is not good.")]
     assert make_suite(recipe) == suite
     assert make_suite(recipe, seed=1) != suite
+    save_suite(suite, tmp_path / "suite.jsonl")
+    assert load_suite(tmp_path / "suite.jsonl") == suite
 
 
 @pytest.mark.parametrize(
@@ -186,10 +183,9 @@ def test_a_recipe_cannot_name_a_language_model(tmp_path: Path) -> None:
         make_suite(path)
 
 
-def test_a_file_that_is_no_toml_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_that_is_no_toml_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "recipe.toml"
     path.write_text("not toml")
-    assert "cannot be read" in error_of(capsys, "suite", "make", str(path), "-o", "x.jsonl")
-    assert "cannot be read" in error_of(capsys, "suite", "make", "gone.toml", "-o", "x.jsonl")
+    for bad in (path, tmp_path / "gone.toml"):
+        with pytest.raises(SettingsError, match="cannot be read"):
+            make_suite(bad)

@@ -14,7 +14,7 @@ from mncover.augment.judge import Judge
 from mncover.augment.records import AugmentSettings, SearchState
 from mncover.augment.search import Search
 from mncover.augment.transforms import Resources
-from mncover.data import resume
+from mncover.data import files as resume
 from mncover.types import Text
 from tests import tiny
 from tests.augment.bench import NAMES, Bench, same_but_for_digits, transforms
@@ -78,7 +78,7 @@ def test_a_state_of_another_search_or_a_damaged_one_is_not_used(
 def _judge(seeds: Sequence[Text], settings: AugmentSettings) -> Judge:
     bench = Bench()
     engine = bench.coverage().engine
-    return Judge(engine, bench.embedder(), seeds, settings.similarity, settings.metric)
+    return Judge(engine, bench.embedder(), seeds, settings.similarity, settings.criterion)
 
 
 def test_a_state_comes_back_as_it_was_with_pairs_and_counts() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from mncover.augment.outcome import Yield, conclusion, suite_of, yield_of
+from mncover.augment.recipes import make_suite
 from mncover.augment.records import Accepted, Augmented
 from mncover.cli import main
 from mncover.selection.chance import wilson
@@ -151,3 +152,21 @@ def test_transform_lists_and_tries(capsys: pytest.CaptureFixture[str]) -> None:
     assert "nothing to change" in capsys.readouterr().err
     assert main(["transform", "WordSwapExtend"]) == 1
     assert "give a text" in capsys.readouterr().err
+
+
+def test_a_recipe_makes_a_suite(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recipe, output = tmp_path / "recipe.toml", tmp_path / "suite.jsonl"
+    recipe.write_text("[[tests]]\nname = 'typos'\ntexts = ['Fine.', 'Good!']\nperturb = ['typos']")
+    assert main(["suite", "make", str(recipe), "-o", str(output)]) == 0
+    assert "1 test" in capsys.readouterr().out
+    assert read_suite(output) == make_suite(recipe)
+    recipe.write_text("not toml")
+    assert "cannot be read" in error_of(capsys, "suite", "make", str(recipe), "-o", "x.jsonl")
+    assert "cannot be read" in error_of(capsys, "suite", "make", "gone.toml", "-o", "x.jsonl")
+
+
+def test_a_search_draws_from_what_is_named(material: Material) -> None:
+    seeds = ["augment", str(material.model), str(material.suite), "-o", "new.jsonl"]
+    options = ["--train", str(material.train), "--max-length", "16", "--similarity", "0"]
+    assert main([*seeds, *options, "--transform", "typos"]) == 0
+    assert {name for row in rows_of(Path("new.jsonl")) for name in row["transforms"]} == {"typos"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -224,26 +223,6 @@ def test_version_and_help_answer(capsys: pytest.CaptureFixture[str]) -> None:
     assert re.match(r"mncover \d+\.\d+", capsys.readouterr().out)
     for command in ("run", "report", "json", "combine", "demo", "debug"):
         assert main([command, "--help"]) == 0
-
-
-@pytest.mark.parametrize("command", ["report", "json", "combine"])
-def test_reading_commands_start_without_torch(tmp_path: Path, command: str) -> None:
-    path = tmp_path / "x.mncover"
-    fresh().update(POOL[:2]).save(path)
-    more = ["-o", str(tmp_path / "y.mncover")] if command == "combine" else []
-    script = (
-        "import sys; from mncover.cli import main; code = main(sys.argv[1:]);"
-        "heavy = {'torch', 'transformers', 'numba'} & set(sys.modules);"
-        "sys.exit(f'imported {heavy}' if heavy else code)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script, command, str(path), *more],
-        env={**os.environ, "PYTHONPATH": str(SOURCE)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
 
 
 def test_files_that_cannot_be_written_are_named(

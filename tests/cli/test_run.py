@@ -30,7 +30,7 @@ PATHS = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
 INTERRUPTED_RUN = """
 import os, signal, sys
 from mncover.cli import main
-from mncover.data import resume
+from mncover.data import files as resume
 from mncover.engine import windows
 windows.WINDOW_TEXTS, resume.SECONDS, resume.SHARE = 4, 0, 0
 measured, calls = windows.Windows._measured, []
@@ -123,8 +123,8 @@ def test_texts_that_come_again_add_nothing_and_are_not_run_again(
         "\n".join(json.dumps({"text": text, "context": context}) for context, text in rows)
     )
     monkeypatch.setattr("mncover.engine.windows.WINDOW_TEXTS", 2)
-    monkeypatch.setattr("mncover.data.resume.SECONDS", 0)
-    monkeypatch.setattr("mncover.data.resume.SHARE", 0)
+    monkeypatch.setattr("mncover.data.files.SECONDS", 0)
+    monkeypatch.setattr("mncover.data.files.SHARE", 0)
     output = material.folder / "out.mncover"
     assert main(material.run("-q", "-o", str(output))) == 0
     data = datafile.read(output)

@@ -109,7 +109,8 @@ def test_filtering_by_a_new_criterion_keeps_what_adds_to_it() -> None:
     cov.calibrate(TRAIN, cache=False)
     slow = SlowCover(model, tokenizer, bins=10, max_length=10)
     slow.calibrate(TRAIN)
-    kept, seen = [], set()
+    kept: list[int] = []
+    seen: set[Any] = set()
     for number, text in enumerate(TEXTS):
         new = slow_boundary(slow, text) - seen
         if new:

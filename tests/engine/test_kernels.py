@@ -343,29 +343,23 @@ def test_unpacking_halves_gives_back_the_codes_of_all_sites(row: list[int], n: i
 
 
 @pytest.mark.parametrize("space", [0, 500, 10**9])
-def test_places_are_kept_within_their_space_and_stay_right(
+def test_slots_are_kept_within_their_space_and_stay_right(
     space: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(plain_torch, "KEPT_BYTES", space)
-    places = plain_torch.SiteTable(maps.site_table(LAYOUT, 10), CPU)
-    number = torch.arange(LAYOUT.slots)
+    places = plain_torch.Places(LAYOUT, CPU)
     for length in (4, 2, 5, 4, 1, 5):
-        expected = []
-        for site, part in LAYOUT.spans():
-            of_site = number[part].view(site.groups, site.rows, site.columns)
-            width = length if site.kind == "attention" else site.columns
-            expected += of_site[:, :length, :width].flatten().tolist()
-        assert places.places(length, 1).tolist() == expected
+        expected = [
+            part.start + (group * site.rows + row) * site.columns + column
+            for site, part in LAYOUT.spans()
+            for group in range(site.groups)
+            for row in range(length)
+            for column in range(length if site.kind == "attention" else site.columns)
+        ]
+        assert places.slots(length).tolist() == expected
         kept = sum(one.nbytes for one in places._kept.values())
         assert len(places._kept) == 1 or kept <= space
     assert len(places._kept) == {0: 1, 500: 2, 10**9: 4}[space]
-
-
-def test_places_in_a_map_of_more_integers_than_four_bytes_can_count_are_right() -> None:
-    layout = Layout((Site("hidden", 0, 1, 2**15, 2**13), Site("hidden", 1, 1, 2**15, 2**13)))
-    table = maps.site_table(layout, 1000)  # sixteen integers for a neuron
-    found = plain_torch.SiteTable(table, CPU).places(1, 16)
-    assert found.tolist()[2**13 :] == [2**32 + 16 * column for column in range(2**13)]
 
 
 @every_kernel

@@ -186,7 +186,7 @@ def test_every_thread_counts_the_sites_of_its_own_batch() -> None:
     taps = find_taps(subject)
     encodings = subject.encode(tiny.texts(40, seed=5), 16)
     expected = [("hidden", i) for i in range(taps.n_hidden)]
-    expected += [("attention", i + 1) for i in range(taps.n_attention)]
+    expected += [("attention", i + 1) for i in range(len(taps.heads))]
 
     def sites(row: int) -> list[tuple[str, int]]:
         seen: list[tuple[str, int]] = []

@@ -15,9 +15,9 @@ from mncover.augment.judge import embedded
 from mncover.augment.packing import find_packing
 from mncover.coverage import Coverage
 from mncover.engine.loading import fingerprint_model, load_subject
-from mncover.masks.fidelity import fidelity_on
 from mncover.masks.masks import Masks
 from mncover.masks.settings import LearningSettings
+from mncover.masks.wimask import fidelity_on
 from tests.folders import assemble
 from tests.slow import states
 
@@ -104,9 +104,9 @@ def test_packed_texts_of_a_real_model_have_the_bins_of_unpacked_ones(
     texts = [*texts[:60], train[0]]
     rows = range(len(texts))
     for packed, _ in embedded(engine, packing, texts):
-        in_packs = [packed.codes(row).tobytes() for row in rows]
+        in_packs = [engine.codes(packed, row, "cover").tobytes() for row in rows]
     for apart in engine.windows([[text] for text in texts], lambda n: None):
-        assert in_packs == [apart.codes(row).tobytes() for row in rows]
+        assert in_packs == [engine.codes(apart, row, "cover").tobytes() for row in rows]
 
 
 def test_masks_of_a_real_model_are_faithful_and_leave_it_alone(model: Path, shared: Path) -> None:

@@ -10,17 +10,16 @@ import numpy as np
 import pytest
 import torch
 
-from mncover.data import resume
-from mncover.data.resume import Unfinished
+from mncover.data import files as resume
+from mncover.data.files import Unfinished
 from mncover.engine.batches import batches_by_length
 from mncover.engine.loading import fingerprint_model
 from mncover.engine.subject import Subject
 from mncover.errors import MaskError, SettingsError, TextError
-from mncover.masks.fidelity import agreement, fidelity_on, predict
-from mncover.masks.learning import Learner, draw_sample, frozen, learn_masks, work_key
+from mncover.masks.learning import Learner, frozen, learn_masks
 from mncover.masks.masks import Masks
 from mncover.masks.settings import LearningSettings, chosen_settings
-from mncover.masks.wimask import Logits, inserted
+from mncover.masks.wimask import Logits, agreement, fidelity_on, inserted, predict
 from tests import tiny
 
 QUICK = LearningSettings(epochs=2, batch_size=16, held_out=20, max_length=20, word_hidden=8)
@@ -33,9 +32,7 @@ def subject_of(name: str = "bert") -> Subject:
 
 
 def learner_of(settings: LearningSettings = QUICK, n: int = 80) -> Learner:
-    subject, texts = subject_of(), tiny.texts(n, 1)
-    key = work_key(subject, texts, settings)
-    return Learner(Masks, subject, draw_sample(subject, texts, settings), settings, key)
+    return Learner(Masks, subject_of(), tiny.texts(n, 1), settings)
 
 
 def test_the_terms_of_the_loss_by_hand() -> None:

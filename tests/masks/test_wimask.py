@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from mncover.engine.masking import PairTable
-from mncover.masks.fidelity import predict
 from mncover.masks.settings import LearningSettings
 from mncover.masks.wimask import (
     Logits,
@@ -19,6 +18,7 @@ from mncover.masks.wimask import (
     kl_to_half,
     normalised,
     pass_through,
+    predict,
     straight_through,
 )
 from tests.masks.test_learning import subject_of

@@ -13,8 +13,7 @@ import torch
 
 from mncover.engine.subject import Subject
 from mncover.errors import ModelError, SettingsError, TextError
-from mncover.paper.finetuning import FineTuning, accuracy, batches, fine_tune
-from mncover.paper.table4 import TrainingSet
+from mncover.paper.finetuning import FineTuning, TrainingSet, accuracy, batches, fine_tune
 from tests import tiny
 
 QUICK = FineTuning(epochs=12, learning_rate=5e-3, batch_size=16, max_length=32)
@@ -46,8 +45,8 @@ def weights(subject: Subject) -> dict[str, torch.Tensor]:
 def test_a_trivial_rule_is_learnt(base: str, pairs: bool) -> None:
     train, test = ruled(200, 0, pairs), ruled(60, 1, pairs)
     told: list[int] = []
-    subject = fine_tune(base, train.texts, train.labels, 2, QUICK, 0, advance=told.append)
-    assert accuracy(subject, test.texts, test.labels).all()
+    subject = fine_tune(base, train, 2, QUICK, 0, advance=told.append)
+    assert accuracy(subject, test).all()
     assert told == [1] * (12 * 13)
     assert not subject.model.training
     assert subject.n_labels == 2
@@ -55,8 +54,8 @@ def test_a_trivial_rule_is_learnt(base: str, pairs: bool) -> None:
 
 def test_accuracy_equals_a_plain_loop(base: str) -> None:
     train, test = ruled(40, 0), ruled(50, 1)
-    subject = fine_tune(base, train.texts, train.labels, 2, SHORT, 0)
-    found = accuracy(subject, test.texts, test.labels, batch_size=7)
+    subject = fine_tune(base, train, 2, SHORT, 0)
+    found = accuracy(subject, test, batch_size=7)
     assert found.dtype == bool
     for text, label, right in zip(test.texts, test.labels, found.tolist(), strict=True):
         with torch.no_grad():
@@ -68,10 +67,10 @@ def test_accuracy_equals_a_plain_loop(base: str) -> None:
 def test_the_seed_decides_everything_and_disturbs_nothing(base: str) -> None:
     train = ruled(40, 0)
     before = torch.random.get_rng_state()
-    runs = [fine_tune(base, train.texts, train.labels, 2, SHORT, seed) for seed in (3, 3, 4)]
+    runs = [fine_tune(base, train, 2, SHORT, seed) for seed in (3, 3, 4)]
     assert torch.equal(before, torch.random.get_rng_state())
     torch.manual_seed(99)  # nor does the caller's state matter
-    again = fine_tune(base, train.texts, train.labels, 2, SHORT, 3)
+    again = fine_tune(base, train, 2, SHORT, 3)
     one, two, other, later = (weights(subject) for subject in (*runs, again))
     assert all(torch.equal(one[name], two[name]) for name in one)
     assert all(torch.equal(one[name], later[name]) for name in one)
@@ -85,7 +84,7 @@ def test_the_head_is_new_and_the_rest_is_the_bases(tmp_path: Path) -> None:
     train = ruled(4, 0)
     still = replace(SHORT, steps=1, learning_rate=1e-12, weight_decay=0.0)
     for n in (2, 3):
-        subject = fine_tune(str(tmp_path), train.texts, train.labels, n, still, 0)
+        subject = fine_tune(str(tmp_path), train, n, still, 0)
         assert subject.n_labels == n
         mine, theirs = subject.model.bert.state_dict(), model.bert.state_dict()
         for name in theirs:
@@ -120,7 +119,7 @@ def test_the_rates_of_the_steps_follow_the_schedule(
     monkeypatch.setattr(torch.optim.AdamW, "step", spying)
     train = ruled(5, 0)
     settings = FineTuning(steps=3, warmup=0.4, learning_rate=6e-4, batch_size=2, max_length=16)
-    fine_tune(base, train.texts, train.labels, 2, settings, 0)
+    fine_tune(base, train, 2, settings, 0)
     assert np.array(rates) == pytest.approx(np.array([[3e-4] * 2, [6e-4] * 2, [3e-4] * 2]))
 
 
@@ -140,7 +139,7 @@ def test_every_epoch_has_every_text_once_in_batches_of_like_length() -> None:
 
 def test_padding_does_not_change_answers(base: str) -> None:
     train, test = ruled(20, 0), ruled(9, 1)
-    subject = fine_tune(base, train.texts, train.labels, 2, SHORT, 0)
+    subject = fine_tune(base, train, 2, SHORT, 0)
     encodings = subject.encode(test.texts, 16)
     with torch.no_grad():
         together = subject.model(**subject.padded(encodings)).logits
@@ -150,7 +149,7 @@ def test_padding_does_not_change_answers(base: str) -> None:
 
 def test_what_cannot_be_trained_is_refused(base: str, tmp_path: Path) -> None:
     def train(texts: list[str], labels: list[int], where: str = base) -> None:
-        fine_tune(where, texts, labels, 2, SHORT, 0)
+        fine_tune(where, TrainingSet(tuple(texts), tuple(labels)), 2, SHORT, 0)
 
     with pytest.raises(TextError, match="2 texts but 1 labels"):
         train(["a", "b"], [0])
@@ -166,4 +165,4 @@ def test_what_cannot_be_trained_is_refused(base: str, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="no padding token"):
         train(["a"], [0], where=str(tmp_path))
     with pytest.raises(ModelError, match="device 'nothing' cannot be used"):
-        fine_tune(base, ["a"], [0], 2, SHORT, 0, device="nothing")
+        fine_tune(base, TrainingSet(("a",), (0,)), 2, SHORT, 0, device="nothing")

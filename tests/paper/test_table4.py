@@ -15,9 +15,9 @@ from mncover.engine.loading import quiet_loading
 from mncover.engine.subject import Subject
 from mncover.errors import SettingsError, TextError
 from mncover.paper import table4
-from mncover.paper.finetuning import FineTuning, accuracy, fine_tune
+from mncover.paper.finetuning import FineTuning, TrainingSet, accuracy, fine_tune
 from mncover.paper.retraining import rows_of
-from mncover.paper.table4 import Retraining, TrainingSet, common_settings
+from mncover.paper.table4 import Retraining, common_settings
 from tests import tiny
 from tests.cli.test_commands import error_of
 from tests.paper.test_finetuning import SHORT, ruled
@@ -37,11 +37,11 @@ class Counted:
         self.calls: list[tuple[int, int]] = []  # number of texts, seed
         self.fails_at = fails_at
 
-    def __call__(self, base: str, texts: Any, labels: Any, n: int, *rest: Any) -> Subject:
-        self.calls.append((len(texts), rest[1]))
+    def __call__(self, base: str, train: TrainingSet, n: int, *rest: Any) -> Subject:
+        self.calls.append((len(train.texts), rest[1]))
         if len(self.calls) == self.fails_at:
             raise KeyboardInterrupt
-        return fine_tune(base, texts, labels, n, *rest)
+        return fine_tune(base, train, n, *rest)
 
 
 def counting(monkeypatch: pytest.MonkeyPatch, fails_at: int | None = None) -> Counted:
@@ -66,11 +66,9 @@ def test_retraining_resumes_where_it_stopped(
         assert np.array_equal(arm.correct, same.correct)
         assert np.array_equal(arm.perturbed, same.perturbed)
     assert [(arm.name, arm.texts) for arm in found] == [("none", 0), ("random", 8), ("cover", 8)]
-    cover = job.train + job.extra["cover"]
-    subject = fine_tune(job.base, cover.texts, cover.labels, 2, SHORT, 1)
-    assert np.array_equal(found[2].correct[1], accuracy(subject, job.test.texts, job.test.labels))
-    right = accuracy(subject, job.perturbed.texts, job.perturbed.labels)
-    assert np.array_equal(found[2].perturbed[1], right)
+    subject = fine_tune(job.base, job.train + job.extra["cover"], 2, SHORT, 1)
+    assert np.array_equal(found[2].correct[1], accuracy(subject, job.test))
+    assert np.array_equal(found[2].perturbed[1], accuracy(subject, job.perturbed))
 
 
 def test_a_damaged_or_foreign_part_is_made_again(
@@ -165,7 +163,7 @@ def test_table_4_makes_sets_of_one_size_trains_and_reuses_them(
         raise AssertionError
 
     monkeypatch.setattr("mncover.paper.table4.fine_tune", not_again)
-    monkeypatch.setattr("mncover.paper.table4.calibrated_engine", not_again)
+    monkeypatch.setattr("mncover.cli.options.calibrated", not_again)
     capsys.readouterr()
     assert main(arguments) == 0
     assert json.loads((tmp_path / "table4" / "retraining.json").read_text()) == content

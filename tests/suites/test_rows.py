@@ -35,6 +35,8 @@ def test_one_context_serves_all_texts_and_lists_must_be_as_long_as_the_texts() -
         Rows.make(["a", "b"], ["x"])
     with pytest.raises(TextError, match="2 texts but 3 labels"):
         Rows.make(["a", "b"], "x", [1, 2, 3])
+    with pytest.raises(TextError, match="a context must be a string, got None"):
+        Rows.make(["x"], [None])  # type: ignore[list-item]
     with pytest.raises(TextError, match="a context must be a string, got 3"):
         Rows.make(["a", "b"], ["x", 3])  # type: ignore[list-item]
 

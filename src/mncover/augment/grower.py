@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from rich.console import Console
 
@@ -18,20 +18,17 @@ from mncover.augment.outcome import (
     write_report,
     yield_of,
 )
-from mncover.augment.records import Augmented, AugmentSettings, SearchState
+from mncover.augment.records import NO_GUIDE, Augmented, AugmentSettings, SearchState
 from mncover.augment.search import Search, search
 from mncover.augment.transforms import PAPER, Resources, Transform, transform
-from mncover.data.resume import Unfinished, load_json, partial_path, save_json
+from mncover.data.files import Unfinished, load_json, partial_path, save_json
 from mncover.engine.engine import Engine
 from mncover.engine.loading import fingerprint_model, fingerprint_tokenizer, load_subject
 from mncover.engine.measure import class_probabilities
 from mncover.errors import MnCoverError, SettingsError, TextError
-from mncover.report.progress import bar
 from mncover.suites.formats import chosen_fields, read_texts, save_suite
 from mncover.suites.formats.records import Fields
 from mncover.types import Text, fingerprint_texts
-
-Target = Literal["train", "tests"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +67,9 @@ class Grower:
         With `partial`, the state is saved to that file regularly and at the end, and an
         interrupted call resumes from it. The caller removes it once the outcome is written.
         """
-        if settings.metric is not None:
-            self.engine.check(settings.metric)
-        judge = Judge(self.engine, self.embedder, seeds, settings.similarity, settings.metric)
+        if settings.criterion is not None:
+            self.engine.check(settings.criterion)
+        judge = Judge(self.engine, self.embedder, seeds, settings.similarity, settings.criterion)
         run = Search(seeds, self.transforms, judge, settings)
         if partial is None:
             return self._run(run, lambda now: None, model_calls)
@@ -96,7 +93,7 @@ class Grower:
         return found
 
     def _run(self, run: Search, save: Callable[[bool], None], model_calls: int | None) -> Augmented:
-        with bar("Changing seeds", len(run.seeds), self.engine.progress) as advance:
+        with self.engine.bar("Changing seeds", len(run.seeds)) as advance:
             return search(run, advance, save, model_calls)
 
     def _say(self, line: str) -> None:
@@ -130,11 +127,11 @@ class Grower:
             texts = [accepted.text for accepted in one.accepted]
             return yield_of(name, one, self._classes(texts), answers)
 
-        if settings.metric is None:
+        if settings.criterion is None:
             return [counted("unguided", found)]
         # The seeds are repeated until as many texts were run.
         again = 1 + 2 * found.model_calls // len(seeds)
-        free = replace(settings, guide="none", seed=settings.seed + 1)
+        free = replace(settings, guide=NO_GUIDE, seed=settings.seed + 1)
         other = self.grow([*seeds] * again, free, model_calls=found.model_calls)
         return [counted(f"guided by {settings.guide}", found), counted("unguided", other)]
 
@@ -177,15 +174,15 @@ def grow_file(
     fields: Fields | None = None,
     limit: int | None = None,
     rounds: int = 1,
-    target: Target = "train",
+    target: str = "train",
     include_seeds: bool = False,
     quiet: bool = False,
     **settings: Any,
 ) -> Augmented:
     """Grow the texts of a file, write what was found, and print a report: `mncover augment`.
 
-    The engine is made after everything else was checked. `target` decides between new texts with
-    their seeds' labels and a suite of tests; `settings` are those of `AugmentSettings`. An
+    The engine is made after everything else was checked. `target` is "train", new texts with their
+    seeds' labels, or "tests", a suite; `settings` are those of `AugmentSettings`. An
     interrupted call resumes.
     """
     if not output.name.endswith((".jsonl", ".jsonl.gz")):

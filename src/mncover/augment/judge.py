@@ -142,8 +142,8 @@ def embedded(
     probabilities.
     """
     means = MeanReader(engine.taps)
-    run = measure if packing is None else packing.measure
     cases = [[text] for text in texts]
+    run = measure if packing is None else packing.measure
     for window in engine.windows(cases, lambda n: None, run=run, wrap=means.wrap):
         yield window, means.of(window.which)
 
@@ -177,29 +177,29 @@ class Judge:
         embedder: Embedder,
         seeds: Sequence[Text],
         similarity: float,
-        metric: str | None,
+        criterion: str | None,
     ) -> None:
         self.engine = engine
         self.similarity = similarity
-        self.metric = metric
+        self.criterion = criterion
         self.texts_run = 0
-        self.bits: Array = None if metric is None else engine.new_bits(metric)
+        self.bits: Array = None if criterion is None else engine.new_bits(criterion)
         self._embedder = embedder
         self._at_once = False  # whether one pass gives both embeddings and bins
         self._packing: Packing | None = None
         self._seeds = np.empty((0, 0), dtype=np.float32)
         encodings = engine.subject.encode(seeds, engine.settings.max_length)
         longest = max((encoding.length for encoding in encodings), default=1)
-        cells = engine.settings.bins if metric is None else engine.group(metric).cells
+        cells = engine.group(criterion or engine.main).cells
         touched = engine.layout.touched(longest) * code_type(cells).itemsize
         self.capacity = max(1, min(MOST_TEXTS, MOST_BYTES // max(touched, 1)))
 
     def start(self, seeds: Sequence[Text]) -> None:
         """Embed the seeds, and add everything they hit to the map."""
-        if self.metric is not None and self._embedder.encoder is self.engine.subject:
+        if self.criterion is not None and self._embedder.encoder is self.engine.subject:
             self._packing = find_packing(self.engine.taps, self.engine.settings.max_length)
             self._at_once = self._embeds_alike()
-        if self.metric is None or not self._at_once or not seeds:
+        if self.criterion is None or not self._at_once or not seeds:
             self._seeds = self._embedder.embed(seeds)
             self.cover(seeds)
             return
@@ -207,7 +207,7 @@ class Judge:
         for window, found in embedded(self.engine, self._packing, seeds):
             means += found
             for row in range(len(window.texts)):
-                self.engine.add(window, row, self.bits, self.metric)
+                self.engine.add(window, row, self.bits, self.criterion)
         self._seeds = np.stack(means)
 
     def _embeds_alike(self) -> bool:
@@ -220,21 +220,22 @@ class Judge:
 
     def cover(self, texts: Sequence[Text]) -> None:
         """Add everything that texts hit to the map."""
-        if self.metric is None:
+        if self.criterion is None:
             return
         maps = self.engine.new_maps()
         for _ in self.engine.hit(texts, maps):
             pass
-        self.bits |= maps[self.metric]
+        self.bits |= maps[self.criterion]
 
     @property
     def coverage(self) -> float | None:
         """The guiding coverage so far, as a share of all bins."""
-        if self.metric is None:
+        if self.criterion is None:
             return None
-        measured = self.engine.identity().criterion(self.metric)
+        identity = self.engine.identity()
+        measured = identity.criterion(self.criterion)
         bits = self.engine.kernels.bits_to_numpy(self.bits, measured.cells)
-        return weigh(self.engine.identity(), bits, measured)[0].share
+        return weigh(identity, bits, measured)[0].share
 
     def compare(self, seeds: Sequence[int], texts: Sequence[Text]) -> list[Judged]:
         """Judge how similar texts are to the seeds they were made from."""
@@ -262,7 +263,7 @@ class Judge:
 
     def measure(self, judged: Sequence[Judged]) -> None:
         """Measure the texts that were not measured yet, and find what each would add now."""
-        if self.metric is None:
+        if self.criterion is None:
             return
         new = [one for one in judged if not one.measured]
         self.texts_run += len(new)
@@ -277,13 +278,14 @@ class Judge:
     def _take_codes(self, one: Judged, window: Window, row: int) -> None:
         one.measured = True
         one.length = window.length(row)
-        if one.length and self.metric is not None:
-            one.codes = self.engine.codes(window, row, self.metric)
+        if one.length and self.criterion is not None:
+            one.codes = self.engine.codes(window, row, self.criterion)
 
     def gain(self, one: Judged, take: bool = False) -> float:
         """Return what a measured text adds now; with `take`, add it."""
-        new, name = (0, 0), self.metric or self.engine.main
+        assert self.criterion is not None
+        new = (0, 0)
         if one.length:
-            new = self.engine.walk(one.codes, one.length, self.bits, name, take)
-        one.gain = float(self.engine.gain(name, *new))
+            new = self.engine.walk(one.codes, one.length, self.bits, self.criterion, take)
+        one.gain = float(self.engine.gain(self.criterion, *new))
         return one.gain

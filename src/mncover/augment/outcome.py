@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -15,7 +14,7 @@ from rich.table import Table
 from mncover.augment.records import Accepted, Augmented, AugmentSettings, Earning
 from mncover.criteria import CRITERIA
 from mncover.data.display import display_percent
-from mncover.data.files import replacing
+from mncover.report.tables import plain_table, write_json
 from mncover.selection.chance import wilson
 from mncover.suites.expectations import Expectation
 from mncover.suites.formats.jsonlines import write_json_lines
@@ -148,8 +147,7 @@ def write_report(
         "combinations": [asdict(earning) for earning in found.by_combination()],
         "failures": [asdict(one) for one in yields],
     }
-    with replacing(path) as temporary:
-        temporary.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    write_json(path, content)
     return path
 
 
@@ -158,7 +156,7 @@ def print_report(
 ) -> None:
     """Print how the search and its transformations did and, given `yields`, what failed."""
     console.print()
-    for line in summary(found, settings.metric):
+    for line in summary(found, settings.criterion):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     tables = [transform_table(found, settings.transforms), combination_table(found)]
     for table in [*tables, yield_table(yields)] if yields else tables:
@@ -168,7 +166,7 @@ def print_report(
         console.print(conclusion(yields), highlight=False, soft_wrap=True)
 
 
-def summary(found: Augmented, metric: str | None) -> list[str]:
+def summary(found: Augmented, criterion: str | None) -> list[str]:
     """Return a few lines on how the search went."""
     tally, n = found.tally, len(found.accepted)
     share = display_percent(n / max(found.seeds, 1))
@@ -179,9 +177,9 @@ def summary(found: Augmented, metric: str | None) -> list[str]:
         f"{tally.made - tally.similar:,} a text too far from its seed"
         f"{'' if found.before is None else too_little}.",
     ]
-    if metric is not None and found.before is not None and found.after is not None:
+    if criterion is not None and found.before is not None and found.after is not None:
         lines.append(
-            f"{CRITERIA[metric].title} {display_percent(found.before)} % with the seeds, "
+            f"{CRITERIA[criterion].title} {display_percent(found.before)} % with the seeds, "
             f"{display_percent(found.after)} % with the new texts."
         )
     return lines
@@ -189,7 +187,7 @@ def summary(found: Augmented, metric: str | None) -> list[str]:
 
 def transform_table(found: Augmented, names: Sequence[str]) -> Table:
     """Return how each transformation did."""
-    table = _table("Transformation", ("Drawn", "Changed", "Accepted", "%", "Mean gain"))
+    table = plain_table("Transformation", "Drawn", "Changed", "Accepted", "%", "Mean gain")
     for one in found.by_transform(names):
         share = display_percent(one.accepted / one.changed) if one.changed else "-"
         counts = (f"{n:,}" for n in (one.drawn, one.changed, one.accepted))
@@ -199,7 +197,7 @@ def transform_table(found: Augmented, names: Sequence[str]) -> Table:
 
 def combination_table(found: Augmented) -> Table:
     """Return the combinations of transformations that made most of the accepted texts."""
-    table = _table("Together", ("Accepted", "Mean gain"))
+    table = plain_table("Together", "Accepted", "Mean gain")
     for one in found.by_combination()[:COMBINATIONS]:
         table.add_row(" → ".join(one.transforms), f"{one.accepted:,}", _gain(one))
     return table
@@ -207,19 +205,11 @@ def combination_table(found: Augmented) -> Table:
 
 def yield_table(yields: Sequence[Yield]) -> Table:
     """Return the failures that searches found, with their cost."""
-    table = _table("Search", ("Texts", "Calls", "Failures", "Per 1000 calls", "Seeds"))
+    table = plain_table("Search", "Texts", "Calls", "Failures", "Per 1000 calls", "Seeds")
     for one in yields:
         counts = (f"{n:,}" for n in (one.texts, one.model_calls, one.failures))
         rate = f"{one.per_thousand:.1f} ({one.low:.1f} to {one.high:.1f})"
         table.add_row(one.name, *counts, rate, f"{one.seeds:,}")
-    return table
-
-
-def _table(first: str, columns: Sequence[str]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column(first, no_wrap=True)
-    for name in columns:
-        table.add_column(name, justify="right", no_wrap=True)
     return table
 
 

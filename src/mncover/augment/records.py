@@ -51,8 +51,8 @@ class AugmentSettings:
             raise SettingsError(f"`max_iter` must be at least 1, got {self.max_iter}.")
 
     @property
-    def metric(self) -> str | None:
-        """The coverage that guides the search, if any."""
+    def criterion(self) -> str | None:
+        """The criterion that guides the search, if any."""
         return None if self.guide == NO_GUIDE else self.guide
 
 

@@ -112,7 +112,7 @@ class Search:
     def _accept(self, one: Accepted) -> None:
         self.found.accepted.append(one)
         self._seen.add(one.text)
-        if self.settings.metric is not None:  # without a guide the queue stays empty
+        if self.settings.criterion is not None:  # without a guide the queue stays empty
             self._queue.extend(one.transforms)
 
     def _try(self, attempt: Attempt, made: Candidate) -> Accepted | None:
@@ -128,7 +128,7 @@ class Search:
             return None
         tally.similar += 1
         gain = None
-        if self.settings.metric is not None:
+        if self.settings.criterion is not None:
             gain = self.judge.gain(judged)
             if gain <= self.settings.threshold:
                 return None
@@ -152,7 +152,7 @@ class Search:
             if expected and made.text is not None:
                 promised.append(self._judged[attempt.seed, made.text])
                 future.seen.add(made.text)
-                future.queue += made.worked if self.settings.metric is not None else ()
+                future.queue += made.worked if self.settings.criterion is not None else ()
             future.seed, future.tries = self._after(attempt, expected)
         self.judge.measure(promised)
         self.found.texts_run = self.judge.texts_run
@@ -185,7 +185,7 @@ class Search:
         A seed that has failed n times may fail again, so n more of its attempts are included.
         """
         ahead = self.most_ahead
-        if self.settings.metric is not None:
+        if self.settings.criterion is not None:
             ahead = min(ahead, max(LEAST_AHEAD, len(future.queue) // PART_AHEAD))
         found: list[Attempt] = []
         seed, tries = future.seed, future.tries

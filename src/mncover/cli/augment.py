@@ -10,17 +10,16 @@ from rich.console import Console
 
 from mncover.augment import transforms as t
 from mncover.cli import options as o
-from mncover.cli.config import Config, argument, listed, option
+from mncover.cli.options import Config, argument, flag, listed, option
 from mncover.criteria import CRITERIA, chosen_criteria
 from mncover.errors import SettingsError
 from mncover.report.tables import plain_table
 from mncover.suites.formats.records import Fields
 from mncover.types import Text
 
-WordNet = Annotated[Path | None, option("WordNet's data and index files.", "FOLDER", "--wordnet")]
-Vectors = Annotated[
-    Path | None, option("Word vectors as text: on each line a word and its numbers.", "FILE")
-]
+WordNet = Annotated[Path | None, option("WordNet's data and index files.", "FOLDER")]
+Vectors = Annotated[Path | None, option("Word vectors as text, a word per line.", "FILE")]
+TARGET = "train: new texts with their seeds' labels; tests: an INV suite."
 GUIDE = f"What a new text must raise: {listed(*CRITERIA)}, or none."
 
 
@@ -28,20 +27,14 @@ GUIDE = f"What a new text must raise: {listed(*CRITERIA)}, or none."
 def augment(
     model: o.Model,
     seeds: Annotated[Path, argument("Texts to change, with or without labels.", "SEEDS")],
-    output: Annotated[
-        Path, option("The .jsonl file to write (also .gz).", "FILE", "--output", "-o")
-    ],
+    output: o.JsonLines,
     *,
     config: Config,
     limit: Annotated[int | None, option("Change only the first N seeds.", "N", min=1)] = None,
-    target: Annotated[
-        str, option("train: new texts with their seeds' labels; tests: an INV suite.")
-    ] = "train",
+    target: Annotated[str, option(TARGET)] = "train",
     guide: Annotated[str, option(GUIDE)] = "cover",
     similarity: o.Similarity = 0.85,
-    threshold: Annotated[
-        float, option("Accept a text that adds more than this share of all bins.", min=0)
-    ] = 0.0,
+    threshold: Annotated[float, option("Accept a text that adds more than this.", min=0)] = 0.0,
     max_iter: o.MaxIter = 10,
     rounds: Annotated[int, option("How often to go over the seeds.", min=1)] = 1,
     seed: o.Seed = 0,
@@ -54,7 +47,7 @@ def augment(
     wordnet: WordNet = None,
     vectors: Vectors = None,
     include_seeds: Annotated[
-        bool, option("Write the seeds too, first.", None, "--include-seeds")
+        bool, flag("--include-seeds", "Write the seeds too, before the new texts.")
     ] = False,
     quiet: o.Quiet = False,
 ) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import typer
 
 from mncover.cli import options as o
-from mncover.cli.config import Config
+from mncover.cli.options import Config
 from mncover.data.datafile import read_header
 from mncover.data.files import cache_folder
 from mncover.types import __version__
@@ -34,6 +34,7 @@ def show_system() -> None:
     """Show versions, devices and the cache folder."""
     import torch
 
+    installed = {one.name.lower(): one.version for one in metadata.distributions()}
     folder = cache_folder("ranges")
     kept = list(folder.glob("*")) if folder.is_dir() else []
     size = sum(path.stat().st_size for path in kept) / 2**20
@@ -42,19 +43,12 @@ def show_system() -> None:
             "mncover": __version__,
             "python": platform.python_version(),
             "platform": platform.platform(),
-            **{name: _version(name) for name in PACKAGES},
+            **{name: installed.get(name, "not installed") for name in PACKAGES},
             "threads": torch.get_num_threads(),
             "cuda": torch.cuda.get_device_name() if torch.cuda.is_available() else "not available",
             "cache": f"{folder} ({len(kept)} files, {size:.1f} MiB)",
         }
     )
-
-
-def _version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "not installed"
 
 
 @app.command("model")

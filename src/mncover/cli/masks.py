@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, cast, get_args
@@ -11,7 +10,7 @@ from typing import Annotated, Any, cast, get_args
 from rich.console import Console
 
 from mncover.cli import options as o
-from mncover.cli.config import Config, argument, listed, option
+from mncover.cli.options import Config, argument, listed, option, written
 from mncover.data.display import display_percent
 from mncover.errors import MaskError, SettingsError, TextError
 from mncover.masks.masks import Masks, Unseen
@@ -30,18 +29,12 @@ SCORES = "Do not learn: keep words by their scores, 0 to 1, in this JSON file."
 )
 def masks(
     model: Annotated[str | None, argument("A Hugging Face folder or hub name.", "MODEL")] = None,
-    output: Annotated[Path, option("The file of masks to write.", "FILE", "--output", "-o")] = Path(
-        "masks.safetensors"
-    ),
+    output: Annotated[Path, written("The file of masks to write.")] = Path("masks.safetensors"),
     *,
     config: Config,
     test: Annotated[Path | None, option(TEST, "FILE")] = None,
-    texts: Annotated[
-        int | None, option("Learn from a sample of N training texts. [40000]", "N")
-    ] = None,
-    words_kept: Annotated[
-        float | None, option("Approximate share of the words to keep. [0.745]")
-    ] = None,
+    texts: Annotated[int | None, option("Learn from a sample of N texts. [40000]", "N")] = None,
+    words_kept: Annotated[float | None, option("Target share of words to keep. [0.745]")] = None,
     seed: Annotated[int | None, option("Seed of everything random. [0]")] = None,
     setting: o.Setting = None,
     paper: o.PaperSettings = False,
@@ -49,7 +42,7 @@ def masks(
     words: Annotated[Path | None, option(WORDS, "FILE")] = None,
     scores: Annotated[Path | None, option(SCORES, "FILE")] = None,
     sweep: Annotated[
-        str | None, option("Learn once for each value; write a table.", "NAME=V1,V2,…")
+        str | None, option("Learn for each value; write a table.", "NAME=V1,V2,…")
     ] = None,
     plot: Annotated[Path | None, option("Plot the sweep: .png, .svg or .pdf.", "FILE")] = None,
     show: Annotated[Path | None, option("Only show what this file of masks keeps.", "FILE")] = None,
@@ -62,19 +55,22 @@ def masks(
         return
     if model is None:
         raise SettingsError("give a MODEL to learn masks for, or --show FILE (see --help).")
-    given = {"texts": texts, "words_kept": words_kept, "seed": seed}
-    given["max_length"] = config.max_length
+    given = {
+        "max_length": config.max_length,
+        "texts": texts,
+        "words_kept": words_kept,
+        "seed": seed,
+    }
     named = [f"{name}={value}" for name, value in given.items() if value is not None]
     settings = chosen_settings(paper, [*named, *(setting or [])])
     _check(words or scores, config, unseen, sweep, plot)
     from mncover.engine.loading import load_subject
-    from mncover.masks.fidelity import fidelity_on
     from mncover.masks.sweep import learn_to_file, run_sweep
+    from mncover.masks.wimask import fidelity_on
 
     subject = load_subject(model, device=config.device, dtype=config.dtype)
     console = Console(quiet=quiet)
-    testing = None if test is None else replace(config, train=str(test), train_limit=None)
-    judged = [] if testing is None else o.train_texts(testing)
+    judged = [] if test is None else o.train_texts(config, test)
     if sweep is not None:
         run_sweep(subject, o.train_texts(config), judged, settings, sweep, output, plot, console)
         return
@@ -82,10 +78,8 @@ def masks(
         found = _made(subject.tokenizer, words, scores)
         found.save(output)
     else:
-        way = cast("Unseen | None", unseen)
-        found = learn_to_file(
-            subject, o.train_texts(config), settings, output, quiet=quiet, unseen=way
-        )
+        learn = partial(learn_to_file, quiet=quiet, unseen=cast("Unseen | None", unseen))
+        found = learn(subject, o.train_texts(config), settings, output)
     console.print(describe_masks(found.summary(top)))
     say = partial(console.print, soft_wrap=True, markup=False)
     if test is not None:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from rich.console import Console
 
 from mncover.cli import options as o
-from mncover.cli.config import Config, argument, listed, option
+from mncover.cli.options import Config, argument, flag, listed, option, written
 from mncover.coverage import Coverage
 from mncover.data.display import display_percent
 from mncover.data.files import replacing
@@ -29,7 +29,7 @@ def report(
     file: o.DataFile = None,
     *,
     config: Config,
-    heads: Annotated[bool, option("Show every attention head too.", None, "--heads")] = False,
+    heads: Annotated[bool, flag("--heads", "Show every attention head too.")] = False,
     failures: Annotated[int, option(FAILURES, "N", min=0)] = 0,
     kind: Annotated[str, option(f"How to show it: {listed(*REPORTS)}.", None, "--format")] = "text",
     junit: Annotated[Path | None, option("Write the cases as JUnit XML too.", "FILE")] = None,
@@ -49,11 +49,9 @@ def report(
 @o.configured(*o.CHECKING, "redundant")
 def json(
     file: o.DataFile = None,
-    output: Annotated[
-        Path | None, option("The file to write; the screen if not given.", "FILE", "--output", "-o")
-    ] = None,
-    texts: Annotated[bool, option("Add a row for every text.", None, "--texts")] = False,
-    pretty: Annotated[bool, option("Indent, for people.", None, "--pretty")] = False,
+    output: Annotated[Path | None, written("The file to write; the screen if not given.")] = None,
+    texts: Annotated[bool, flag("--texts", "Add a row for every text.")] = False,
+    pretty: Annotated[bool, flag("--pretty", "Indent, for people.")] = False,
     *,
     config: Config,
 ) -> int:
@@ -67,9 +65,7 @@ def json(
 def html(
     file: o.DataFile = None,
     output: o.Folder = Path("mncover-html"),
-    since: Annotated[
-        Path | None, option("An earlier data file, to show what has changed.", "FILE")
-    ] = None,
+    since: Annotated[Path | None, option("An earlier data file, to show changes.", "FILE")] = None,
     *,
     config: Config,
     quiet: o.Quiet = False,
@@ -85,7 +81,7 @@ def html(
 
 def combine(
     files: Annotated[list[Path], argument("Data files to combine.", "FILES")],
-    output: Annotated[Path, option("The data file to write.", "FILE", "--output", "-o")],
+    output: Annotated[Path, written("The data file to write.")],
     quiet: o.Quiet = False,
 ) -> None:
     """Combine data files of the same model, ranges and settings into one file."""

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from mncover.augment.transforms import Resources
 from mncover.cli import options as o
-from mncover.cli.config import Config, option
+from mncover.cli.options import Config, flag, option
 from mncover.cli.sets import draw, draw_comparison
 from mncover.masks.settings import chosen_settings
 from mncover.selection.sets import DRAWS
@@ -24,14 +24,13 @@ from mncover.suites.model import known_way
 from mncover.types import Settings
 
 app = typer.Typer(help="Reproduce the paper's tables and figures.", no_args_is_help=True)
-experiment = partial(o.configured, file=False)
+TRAIN = "Texts that set the range of each neuron.  [required]"
+experiment = partial(o.configured, file=False, train=TRAIN)
 
 ModelOption = Annotated[str, option("The model: a Hugging Face folder or hub name.", "MODEL")]
-SuiteOption = Annotated[
-    Path, option("The test suite: CheckList's .tar.gz or .pkl, or .jsonl.", "FILE")
-]
+SuiteOption = Annotated[Path, option("A test suite, such as CheckList's .tar.gz.", "FILE")]
 JudgeOption = Annotated[
-    str | None, option("Judge by a second model too, or by the folder of its own table.", "MODEL2")
+    str | None, option("A second judge: a model, or its table's folder.", "MODEL2")
 ]
 COMMON = ("train", "masks", "max_length", "batch_size", "device", "kernels")
 
@@ -116,25 +115,26 @@ def table3(
 
 
 @app.command()
-@experiment("train", "masks", "max_length", "device", train="Training texts with labels.")
+@experiment("masks", "max_length", "device")
 def table4(
     task: Annotated[str, option("What to call the task: sst2, qqp, mrpc, …")],
     model: Annotated[str, option("The model whose coverage guides: a classifier.", "MODEL")],
     base: Annotated[str, option("The model to train, with a new head: an encoder.", "MODEL")],
+    train: Annotated[Path, option("Training texts with labels; they set the ranges.", "FILE")],
     test: Annotated[Path, option("Test texts with labels.", "FILE")],
     *,
     config: Config,
     encoder: o.Encoder = None,
     masked_lm: o.MaskedLM = None,
     texts: Annotated[int, option("Training texts, drawn at random.", "N", min=1)] = 1000,
-    full: Annotated[bool, option("Use the paper's numbers of texts.", None, "--full")] = False,
+    full: Annotated[bool, flag("--full", "Use the paper's numbers of texts.")] = False,
     seeds: Annotated[int, option("How often to train each arm.", min=1)] = 3,
     similarity: o.Similarity = 0.85,
     max_iter: o.MaxIter = 10,
     epochs: Annotated[int, option("How often training goes over its texts.", min=1)] = 3,
     learning_rate: Annotated[float, option("The largest learning rate.")] = 1e-4,
     equal_steps: Annotated[
-        bool, option("Train all arms for the same number of steps.", None, "--equal-steps")
+        bool, flag("--equal-steps", "Train all arms for the same number of steps.")
     ] = False,
     output: o.Folder = Path("table4"),
     quiet: o.Quiet = False,
@@ -143,14 +143,15 @@ def table4(
     from mncover.paper.finetuning import FineTuning
     from mncover.paper.table4 import run_table4
 
+    measured = replace(config, train=str(train))
     training = FineTuning(epochs=epochs, learning_rate=learning_rate, equal_steps=equal_steps)
     run_table4(
         task=task,
         model=model,
         base=base,
-        train=o.train_path(config),
+        train=train,
         test=test,
-        make_engine=lambda: o.calibrated(model, config, quiet).engine,
+        make_engine=lambda: o.calibrated(model, measured, quiet).engine,
         settings=Settings(max_length=config.max_length),
         masks=config.masks,
         output=output,

@@ -11,7 +11,7 @@ import numpy as np
 from rich.console import Console
 
 from mncover.cli import options as o
-from mncover.cli.config import Config, listed, option
+from mncover.cli.options import Config, flag, listed, option, written
 from mncover.coverage import Coverage
 from mncover.errors import DataFileError, MismatchError, SettingsError
 from mncover.report.sets import comparison_table, comparison_to_json, conclusions
@@ -34,18 +34,14 @@ QUANTILE = "Of the cases with a score above 0, take those from this quantile up.
 )
 def select(
     file: o.DataFile = None,
-    output: Annotated[Path | None, option(OUTPUT, "FILE", "--output", "-o")] = None,
+    output: Annotated[Path | None, written(OUTPUT)] = None,
     by: Annotated[str, option(f"What to choose by: {listed(*SCORES, *RUNNING)}.")] = "gain",
     budget: Annotated[str | None, option("Cases to take of every test, such as 20% or 5.")] = None,
-    threshold: Annotated[
-        float | None, option("Take the cases whose score is greater than this.")
-    ] = None,
+    threshold: Annotated[float | None, option("Take cases with a score above this.")] = None,
     quantile: Annotated[float | None, option(QUANTILE, min=0, max=1)] = None,
-    overall: Annotated[bool, option("Take from the suite as a whole.", None, "--overall")] = False,
+    overall: Annotated[bool, flag("--overall", "Take from the suite as a whole.")] = False,
     seed: o.Seed = 0,
-    suite: Annotated[
-        Path | None, option("The file of texts that was run, if it has moved.", "FILE")
-    ] = None,
+    suite: Annotated[Path | None, option("The file that was run, if it has moved.", "FILE")] = None,
     model: Annotated[
         str | None, option("For sequential and greedy: the model, if it has moved.")
     ] = None,

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from rich.console import Console
 
 from mncover.cli import options as o
-from mncover.cli.config import Config, argument, option
+from mncover.cli.options import Config, argument, option
 from mncover.errors import SettingsError
 from mncover.report.plots import require_plotting
 from mncover.selection.sets import DRAWS, THRESHOLDS
@@ -22,7 +22,7 @@ def curve(
     *,
     config: Config,
     test: Annotated[
-        list[str] | None, option("Only this test or context; repeatable. [all]", "NAME")
+        list[str] | None, option("Only this context; repeatable. [all]", "NAME")
     ] = None,
     texts: Annotated[int | None, option("Only the first N texts of each.", "N", min=1)] = None,
     threshold: Annotated[

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from mncover.augment.recipes import make_suite
 from mncover.cli import options as o
-from mncover.cli.config import argument, listed, option
+from mncover.cli.options import argument, listed, option, written
 from mncover.report.describe import describe_suite, outcome_table, outcomes_to_json, suite_table
 from mncover.suites.exchange import CERTAIN, FORMATS, export_texts, index_path, read_predictions
 from mncover.suites.formats import SUITE_FORMATS, load_suite, save_suite
@@ -21,15 +21,12 @@ from mncover.suites.model import known_way
 app = typer.Typer(help="Make test suites, look at them, and convert them.", no_args_is_help=True)
 
 TestSuite = Annotated[Path, argument(f"A test suite: {listed(*SUITE_FORMATS)}.", "SUITE")]
-Output = Annotated[
-    Path, option("The JSON Lines file to write (also .gz).", "FILE", "--output", "-o")
-]
 
 
 @app.command()
 def make(
     recipe: Annotated[Path, argument("A TOML file of templates and perturbations.", "RECIPE")],
-    output: Output,
+    output: o.JsonLines,
     seed: o.Seed = 0,
     quiet: o.Quiet = False,
 ) -> None:
@@ -42,7 +39,7 @@ def make(
 
 
 @app.command()
-def convert(suite: TestSuite, output: Output, quiet: o.Quiet = False) -> None:
+def convert(suite: TestSuite, output: o.JsonLines, quiet: o.Quiet = False) -> None:
     """Write a suite, such as a CheckList pickle, in mncover's own format."""
     found = load_suite(suite)
     save_suite(found, output)
@@ -59,9 +56,7 @@ def show(suite: TestSuite) -> None:
 @app.command()
 def export(
     suite: TestSuite,
-    output: Annotated[
-        Path, option("The file of texts; its index goes next to it.", "FILE", "--output", "-o")
-    ],
+    output: Annotated[Path, written("The file of texts; its index goes next to it.")],
     quiet: o.Quiet = False,
 ) -> None:
     """Write a suite's texts, one per line, for another program to predict."""

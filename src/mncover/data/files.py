@@ -1,26 +1,40 @@
-"""Write files so that a reader, or a crash, never meets half of one.
+"""Files: replaced in one step, kept in the cache, and the state of work that is interrupted.
 
-Where costly things are kept: in `MNCOVER_CACHE_DIR`, or in the user's cache folder.
+A reader, or a crash, never meets half of a file. Long work keeps its state in a file beside its
+outcome, with `.partial` behind the name, so that an interrupted command resumes. What is in it is
+the caller's business; a key, or whatever the caller compares, says which work it belongs to.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import platformdirs
 
-from mncover.errors import SettingsError
+from mncover.errors import MnCoverError, SettingsError
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
+
+PARTIAL_SUFFIX = ".partial"
+# Save at most this often, and spend at most this share of the time on saving.
+SECONDS, SHARE = 10.0, 0.02
+
+State = TypeVar("State")
+Say = Callable[[str], None]
+
+# What reading a damaged or foreign file may raise.
+_UNREADABLE = (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, MnCoverError)
 
 
 @contextmanager
@@ -64,3 +78,85 @@ def read_toml(path: Path) -> dict[str, Any]:
         why = error.strerror if isinstance(error, OSError) else error
         raise SettingsError(f"{path}: cannot be read ({why}).") from error
     return found
+
+
+def silent(line: str) -> None:
+    """Say nothing."""
+
+
+def partial_path(path: Path) -> Path:
+    """Return where the unfinished work for an outcome is kept."""
+    return path.with_name(path.name + PARTIAL_SUFFIX)
+
+
+class Unfinished:
+    """The file of some unfinished work; `what` names the work in messages, such as "run"."""
+
+    def __init__(self, path: Path, what: str, say: Say = silent) -> None:
+        self.path = path
+        self.what = what
+        self.say = say
+        self._saved = time.monotonic()
+        self._pause = SECONDS
+
+    def load(
+        self, read: Callable[[Path], State | None], done: Callable[[State], str]
+    ) -> State | None:
+        """Return the state that an earlier call saved, or None.
+
+        `read` returns None, or raises, for a file that belongs to other work. `done` says how
+        much is done, such as "120 texts".
+        """
+        if not self.path.exists():
+            return None
+        try:
+            state = read(self.path)
+        except _UNREADABLE:
+            state = None
+        if state is None:
+            self.say(f"{self.path} belongs to another {self.what}: starting over.")
+        else:
+            self.say(f"Resuming from {self.path}: {done(state)} done.")
+        return state
+
+    @property
+    def is_time(self) -> bool:
+        """Whether the last save is long enough ago."""
+        return time.monotonic() - self._saved >= self._pause
+
+    def save(self, write: Callable[[Path], None]) -> None:
+        """Let `write` write the state to a temporary path, and rename it into place."""
+        start = time.monotonic()
+        with replacing(self.path) as temporary:
+            write(temporary)
+        self._saved = time.monotonic()
+        self._pause = max(SECONDS, (self._saved - start) / SHARE if SHARE else 0.0)
+
+    def remove(self) -> None:
+        """Delete the file: the outcome is safe."""
+        self.path.unlink(missing_ok=True)
+
+    @contextmanager
+    def announced(self) -> Iterator[None]:
+        """On Ctrl-C, say where the unfinished work is."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            if self.path.exists():
+                self.say(f"Unfinished work is in {self.path}: run the same command to resume.")
+            raise
+
+
+def save_json(path: Path, key: Any, state: Any) -> None:
+    """Write a state with its key, replacing the file in one step."""
+    with replacing(path) as temporary:
+        temporary.write_text(json.dumps({"key": key, "state": state}) + "\n", encoding="utf-8")
+
+
+def load_json(path: Path, key: Any) -> Any:
+    """Return the state in a file that was saved under an equal key; otherwise None."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        return content["state"] if content["key"] == json.loads(json.dumps(key)) else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

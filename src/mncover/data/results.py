@@ -143,9 +143,9 @@ class ContextResult:
         return self.by[criterion].tally.share
 
     @property
-    def cover(self) -> float | None:
-        """Cover of this context alone; None if it was not measured."""
-        return self.share("cover") if "cover" in self.by else None
+    def cover(self) -> float:
+        """Cover of this context alone, 0 to 1."""
+        return self.share("cover")
 
     @property
     def mncover(self) -> float | None:
@@ -189,9 +189,9 @@ class Result:
         return self.criteria[self.identity.criterion(criterion).name].tally.share
 
     @property
-    def cover(self) -> float | None:
-        """Cover of all texts together, 0 to 1; None if it was not measured."""
-        return self.share("cover") if "cover" in self.criteria else None
+    def cover(self) -> float:
+        """Cover of all texts together, 0 to 1; refuses if it was not measured."""
+        return self.share("cover")
 
     @property
     def mncover(self) -> float | None:

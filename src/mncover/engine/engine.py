@@ -65,6 +65,7 @@ class Engine:
         self.settings = settings
         self.criteria = {criterion.name: criterion for criterion in criteria}
         self.groups = grouped(criteria, settings)
+        self._group_of = {name: group for group in self.groups for name in group.names}
         self.masks = masks
         self.batch_size = batch_size
         self.progress = progress
@@ -100,7 +101,7 @@ class Engine:
     @property
     def main(self) -> str:
         """The name of the main criterion."""
-        return next(iter(self.criteria))
+        return self.groups[0].plain
 
     def check(self, criterion: str) -> str:
         """Return the name of a criterion that is measured; refuse another."""
@@ -112,7 +113,7 @@ class Engine:
 
     def group(self, criterion: str) -> Group:
         """Return the group that a criterion is in."""
-        return next(group for group in self.groups if criterion in group.names)
+        return self._group_of[criterion]
 
     def gain(self, criterion: str, hidden: object, attention: object) -> NDArray[np.float64]:
         """Return newly hit cells, numbers or arrays, as what they add to a criterion."""

@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from mncover.data.files import replacing
+from mncover.data.files import Unfinished, replacing
 from mncover.data.layout import Layout
-from mncover.data.resume import Unfinished
 from mncover.engine.batches import distinct
 from mncover.engine.kernels.base import Kernels
 from mncover.engine.measure import Advance, measure

@@ -102,13 +102,16 @@ class Taps:
     """
 
     subject: Subject
-    n_hidden: int
-    n_attention: int
-    width: tuple[int, ...]
-    heads: tuple[int, ...]
+    width: tuple[int, ...]  # of the hidden states of each layer
+    heads: tuple[int, ...]  # of the attention of each layer
     causal: bool
     modules: tuple[Tap, ...] = ()
     final: nn.Module | None = None
+
+    @property
+    def n_hidden(self) -> int:
+        """How many layers have hidden states, what enters the first one included."""
+        return len(self.width)
 
     @property
     def way(self) -> Literal["hooks", "outputs"]:
@@ -153,23 +156,19 @@ class Taps:
 
     @torch.inference_mode()
     def _read_outputs(self, inputs: dict[str, Tensor], read: Read) -> Any:
-        subject = self.subject
-        output = subject.call(
-            subject.runner, inputs, output_hidden_states=True, output_attentions=True
-        )
+        output = _with_states(self.subject, inputs)
         hidden, attention = _states_of(output)
         self._check_count(len(hidden), len(attention))
-        for layer, values in enumerate(hidden):
-            read("hidden", layer, values)
-        for layer, values in enumerate(attention, start=1):
-            read("attention", layer, values)
+        for (kind, layer), values in _by_site(hidden, attention).items():
+            read(kind, layer, values)
         return output
 
     def _check_count(self, hidden: int, attention: int) -> None:
-        if (hidden, attention) != (self.n_hidden, self.n_attention):
+        expected = len(self.width), len(self.heads)
+        if (hidden, attention) != expected:
             raise ModelError(
                 f"{type(self.subject.model).__name__} yielded {hidden} hidden states and "
-                f"{attention} attentions, expected {self.n_hidden} and {self.n_attention}."
+                f"{attention} attentions, expected {expected[0]} and {expected[1]}."
             )
 
 
@@ -219,34 +218,33 @@ def find_taps(subject: Subject) -> Taps:
     """Learn where a subject's sites are, by running a short text through it."""
     with subject.measuring(), torch.inference_mode(), _hooks_restored(subject.model):
         inputs = subject.probe_inputs()
-        output = subject.call(
-            subject.runner, inputs, output_hidden_states=True, output_attentions=True
-        )
-    hidden, attention = _states_of(output)
+        hidden, attention = _states_of(_with_states(subject, inputs))
     _check_states(subject, inputs["input_ids"].shape[1], hidden, attention)
     plain = Taps(
         subject,
-        n_hidden=len(hidden),
-        n_attention=len(attention),
         width=tuple(h.shape[2] for h in hidden),
         heads=tuple(a.shape[1] for a in attention),
         causal=all(bool((a.triu(1) == 0).all()) for a in attention),
     )
-    for candidate in _hooked_candidates(plain):
-        if _sees(candidate, inputs, hidden, attention):
+    modules, owner = declared_taps(subject.traced)
+    for final in (None, owner) if modules else ():  # without and with a last norm
+        candidate = replace(plain, modules=modules, final=final)
+        if _sees(candidate, inputs, _by_site(hidden, attention)):
             return candidate
     return plain
 
 
-def _hooked_candidates(plain: Taps) -> Iterator[Taps]:
-    """Yield the ways in which hooks might see the sites: without and with a last norm."""
-    modules, owner = declared_taps(plain.subject.traced)
-    if modules:
-        yield replace(plain, modules=modules)
-        yield replace(plain, modules=modules, final=owner)
+def _with_states(subject: Subject, inputs: dict[str, Tensor]) -> Any:
+    options = {"output_hidden_states": True, "output_attentions": True}
+    return subject.call(subject.runner, inputs, **options)
 
 
-def _sees(taps: Taps, inputs: dict[str, Tensor], hidden: Any, attention: Any) -> bool:
+def _by_site(hidden: tuple[Tensor, ...], attention: tuple[Tensor, ...]) -> dict[Key, Tensor]:
+    found: dict[Key, Tensor] = {("hidden", i): h for i, h in enumerate(hidden)}
+    return found | {("attention", i): a for i, a in enumerate(attention, start=1)}
+
+
+def _sees(taps: Taps, inputs: dict[str, Tensor], expected: dict[Key, Tensor]) -> bool:
     """Return whether hooks see bit for bit what the model itself returns."""
     seen: dict[Key, Tensor] = {}
     try:
@@ -254,8 +252,6 @@ def _sees(taps: Taps, inputs: dict[str, Tensor], hidden: Any, attention: Any) ->
             run(inputs, lambda kind, layer, values: seen.update({(kind, layer): values}))
     except (ModelError, IndexError, AttributeError, TypeError):
         return False
-    expected: dict[Key, Tensor] = {("hidden", i): h for i, h in enumerate(hidden)}
-    expected.update({("attention", i + 1): a for i, a in enumerate(attention)})
     return seen.keys() == expected.keys() and all(
         isinstance(seen[key], Tensor) and torch.equal(seen[key], expected[key]) for key in seen
     )
@@ -276,20 +272,16 @@ def _states_of(output: Any) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
 
 def _check_states(subject: Subject, length: int, hidden: Any, attention: Any) -> None:
     """Refuse a model whose sites are not what coverage is defined on."""
-    name = type(subject.model).__name__
+    why = ""
     if len(hidden) < 2 or not attention:
-        raise ModelError(
-            f"{name} cannot be measured: it gives {len(hidden)} hidden states and "
-            f"{len(attention)} attentions, even with eager attention."
-        )
-    if any(h.dim() != 3 or h.shape[1] != length for h in hidden):
-        raise ModelError(
-            f"{name} cannot be measured: its hidden states are not [texts, tokens, dimensions]."
-        )
-    if any(a.dim() != 4 or a.shape[2:] != (length, length) for a in attention):
-        raise ModelError(
-            f"{name} cannot be measured: its attentions are not [texts, heads, tokens, tokens]."
-        )
+        counts = f"{len(hidden)} hidden states and {len(attention)} attentions"
+        why = f"it gives {counts}, even with eager attention"
+    elif any(h.dim() != 3 or h.shape[1] != length for h in hidden):
+        why = "its hidden states are not [texts, tokens, dimensions]"
+    elif any(a.dim() != 4 or a.shape[2:] != (length, length) for a in attention):
+        why = "its attentions are not [texts, heads, tokens, tokens]"
+    if why:
+        raise ModelError(f"{type(subject.model).__name__} cannot be measured: {why}.")
 
 
 @contextmanager

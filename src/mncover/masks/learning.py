@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,21 +21,21 @@ from safetensors.torch import save_file
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from mncover.data.resume import Unfinished
+from mncover.data.files import Unfinished
 from mncover.engine.batches import Encoding, batches_by_length
-from mncover.engine.loading import fingerprint_model, fingerprint_tokenizer
+from mncover.engine.loading import fingerprint_model
 from mncover.engine.masking import PairTable
 from mncover.engine.subject import Subject
 from mncover.errors import MaskError, TextError
-from mncover.masks.fidelity import agreement, predict
 from mncover.masks.settings import FIDELITY, LearningSettings
 from mncover.masks.vocabulary import count_pairs, vocabulary
 from mncover.masks.wimask import (
     Logits,
     WIMask,
+    agreement,
     inserted,
-    kl_to_half,
     pass_through,
+    predict,
     straight_through,
 )
 from mncover.types import Text, fingerprint_texts
@@ -42,10 +43,8 @@ from mncover.types import Text, fingerprint_texts
 if TYPE_CHECKING:
     from mncover.masks.masks import Masks
 
-# How often per epoch the layer is judged on the held-out texts.
-LOOKS_PER_EPOCH = 4
-# Held-out fidelity counts once the share of words kept is the one asked for, or hardly more.
-NEARLY = 0.005
+LOOKS_PER_EPOCH = 4  # how often the layer is judged on the held-out texts
+NEARLY = 0.005  # by this much the share of words kept may exceed the one asked for
 
 Advance = Callable[[int], None]
 State = dict[str, Tensor]
@@ -82,11 +81,14 @@ def learn_masks(
     that was interrupted resumes from `unfinished` and ends with the same masks; remove that once
     the masks are saved.
     """
-    require_classifier(subject)
+    if subject.n_labels < 2:
+        why = "masks are learnt from a classifier's predictions, and this model has no classes."
+        raise MaskError(f"{subject.name}: {why}")
+    if subject.dtype == torch.float16:
+        raise MaskError("gradients vanish in float16: learn masks with --dtype float32.")
     subject.check_length(settings.max_length)
     with frozen(subject):
-        key = None if unfinished is None else work_key(subject, texts, settings)
-        learner = Learner(make, subject, draw_sample(subject, texts, settings), settings, key)
+        learner = Learner(make, subject, texts, settings)
         learner.fit(advance, unfinished)
         facts = {
             "model": subject.name,
@@ -98,20 +100,10 @@ def learn_masks(
         return replace(learner.masks(), facts=facts)
 
 
-def require_classifier(subject: Subject) -> None:
-    """Refuse a model that has no classes, or numbers too coarse for gradients."""
-    if subject.n_labels < 2:
-        why = "masks are learnt from a classifier's predictions, and this model has no classes."
-        raise MaskError(f"{subject.name}: {why}")
-    if subject.dtype == torch.float16:
-        raise MaskError("gradients vanish in float16: learn masks with --dtype float32.")
-
-
 @contextmanager
 def frozen(subject: Subject) -> Iterator[None]:
     """Put a model into evaluation mode, without gradients for its weights, and back."""
-    with ExitStack() as undo:
-        undo.enter_context(subject.measuring())
+    with subject.measuring(), ExitStack() as undo:
         for weight in [p for p in subject.model.parameters() if p.requires_grad]:
             undo.callback(weight.requires_grad_, True)
             weight.requires_grad_(False)
@@ -121,37 +113,21 @@ def frozen(subject: Subject) -> Iterator[None]:
 def draw_sample(subject: Subject, texts: Sequence[Text], settings: LearningSettings) -> Sample:
     """Draw the texts to learn from, in random order."""
     order = np.random.default_rng(settings.seed).permutation(len(texts))[: settings.texts]
-    encodings = subject.encode([texts[i] for i in order], settings.max_length)
-    encodings = [encoding for encoding in encodings if encoding.length]
+    drawn = subject.encode([texts[i] for i in order], settings.max_length)
+    encodings = [encoding for encoding in drawn if encoding.length]
     if len(encodings) < 2:
         raise TextError("learning masks needs at least two texts, one of them to be held out.")
     return Sample(encodings, predict(subject, encodings))
-
-
-def work_key(subject: Subject, texts: Sequence[Text], settings: LearningSettings) -> dict[str, Any]:
-    """Return what must be the same for learning to resume."""
-    return {
-        "model": fingerprint_model(subject.model),
-        "tokenizer": fingerprint_tokenizer(subject.tokenizer),
-        "texts": fingerprint_texts(texts),
-        "settings": asdict(settings),
-        "device": subject.device.type,
-    }
 
 
 class Learner:
     """One layer, its optimizer, and the texts it learns from and is judged on."""
 
     def __init__(
-        self,
-        make: type[Masks],
-        subject: Subject,
-        sample: Sample,
-        settings: LearningSettings,
-        key: Mapping[str, Any] | None = None,
+        self, make: type[Masks], subject: Subject, texts: Sequence[Text], settings: LearningSettings
     ) -> None:
-        self.make, self.subject, self.settings, self.key = make, subject, settings, key
-        encodings, targets = sample
+        self.make, self.subject, self.texts, self.settings = make, subject, texts, settings
+        encodings, targets = draw_sample(subject, texts, settings)
         held = max(1, min(settings.held_out, len(encodings) // 10))
         self.held = Sample(encodings[:held], targets[:held])
         self.train = Sample(encodings[held:], targets[held:])
@@ -163,13 +139,25 @@ class Learner:
         self.pair_keys, self.pair_counts = count_pairs(ids, n_words, special, settings.min_count)
         self.seen = np.setdiff1d(np.flatnonzero(self.word_counts), special)
         keys, always = (torch.from_numpy(a).to(subject.device) for a in (self.pair_keys, special))
-        scale = 1.0 / float(self.embeddings.float().std())
         table, width = PairTable(keys, always, n_words), self.embeddings.shape[1]
+        scale = 1.0 / float(self.embeddings.float().std())
         self.layer = layer = WIMask(table, width, scale, settings)
-        parts = ([layer.pair_logits], [layer.message], layer.word_parameters())
+        words = [layer.word_hidden, layer.word_weight, layer.word_bias]
+        parts = ([layer.pair_logits], [layer.message], words)
         self._rates = (settings.pair_rate, settings.message_rate, settings.word_rate)
         self.optimizer = torch.optim.Adam([{"params": part} for part in parts])
         self.progress = Progress()
+
+    @cached_property
+    def key(self) -> dict[str, Any]:
+        """What must be the same for learning to resume."""
+        return {
+            "model": fingerprint_model(self.subject.model),
+            "tokenizer": self.vocabulary.fingerprint,
+            "texts": fingerprint_texts(self.texts),
+            "settings": asdict(self.settings),
+            "device": self.subject.device.type,
+        }
 
     def fit(self, advance: Advance, unfinished: Unfinished | None = None) -> None:
         """Train until the epochs are over or held-out fidelity no longer rises."""
@@ -204,13 +192,14 @@ class Learner:
     def write(self, path: Path) -> None:
         """Write everything that learning needs to resume: tensors, never a pickle."""
         progress = self.progress
-        tensors = _prefixed("now.", self.layer.state_dict())
-        tensors |= _prefixed("kept.", progress.kept or {})
-        for number, state in self.optimizer.state_dict()["state"].items():
-            tensors |= _prefixed(f"adam.{number}.", state)
+        adam = self.optimizer.state_dict()["state"]
+        states = {f"adam.{number}.": state for number, state in adam.items()}
+        states |= {"now.": self.layer.state_dict(), "kept.": progress.kept or {}}
+        tensors = {
+            part + n: t.cpu().contiguous() for part, s in states.items() for n, t in s.items()
+        }
         numbers = {"step": progress.step, "best": progress.best, "stale": progress.stale}
-        header = json.dumps({"key": self.key, **numbers})
-        save_file(tensors, path, {"mncover_learning": header})
+        save_file(tensors, path, {"mncover_learning": json.dumps({"key": self.key, **numbers})})
 
     def read(self, path: Path) -> Progress | None:
         """Restore what `write` wrote; None if the file is damaged or belongs to other work."""
@@ -220,13 +209,11 @@ class Learner:
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         except SafetensorError:
             return None
-        now, shapes = _group(tensors, "now."), _shapes(self.layer.state_dict())
-        if header["key"] != json.loads(json.dumps(self.key)) or _shapes(now) != shapes:
+        now, layer = _group(tensors, "now."), self.layer.state_dict()
+        shapes, wanted = ({name: t.shape for name, t in s.items()} for s in (now, layer))
+        if header["key"] != json.loads(json.dumps(self.key)) or shapes != wanted:
             return None
-        adam: dict[int, State] = {}
-        for name, tensor in _group(tensors, "adam.").items():
-            number, what = name.split(".", 1)
-            adam.setdefault(int(number), {})[what] = tensor
+        adam = {n: _group(tensors, f"adam.{n}.") for n in range(len(layer))}
         kept = _group(tensors, "kept.") or None
         self.progress = Progress(header["step"], header["best"], header["stale"], kept)
         self.layer.load_state_dict(now)
@@ -242,8 +229,7 @@ class Learner:
             order = random.permutation(len(self.train.encodings))
             lengths = [self.train.encodings[i].length for i in order]
             batches = list(batches_by_length(lengths, size))
-            shuffled = (batches[place] for place in random.permutation(len(batches)))
-            steps += [[int(order[i]) for i in batch] for batch in shuffled]
+            steps += [order[batches[place]].tolist() for place in random.permutation(len(batches))]
         return steps
 
     def step(self, rows: list[int], number: int, pace: float) -> None:
@@ -271,23 +257,14 @@ class Learner:
 
     def regulariser(self, logits: Logits) -> Tensor:
         """Return the terms of the loss that reward few, and undecided, words and pairs."""
-        settings = self.settings
-        words = logits.words[logits.word_learnt]
-        pairs = logits.pairs[logits.pair_learnt]
-        total = torch.zeros((), device=words.device)
-        if len(words):
-            total = total + settings.kl_words * kl_to_half(words).mean()
-        if len(pairs):
-            total = total + settings.kl_pairs * kl_to_half(pairs).mean()
-            total = total + settings.sparse_pairs * pairs.sigmoid().mean()
+        settings, total = self.settings, logits.penalty(self.settings)
         if settings.sparse_words and len(self.seen):
             surplus = straight_through(self._seen_logits()).mean() - settings.words_kept
             total = total + settings.sparse_words * surplus.clamp(min=0)
         return total
 
     def _seen_logits(self) -> Tensor:
-        logits: Tensor = self.layer.word_logits(self.embeddings[self.seen].float())
-        return logits
+        return self.layer.word_logits(self.embeddings[self.seen].float())
 
     def words_kept(self) -> float:
         """Return the share of the training texts' words that currently count."""
@@ -303,21 +280,10 @@ class Learner:
         with torch.no_grad():
             words = self.layer.word_logits(self.embeddings.float()).sigmoid().cpu().numpy()
             pairs = self.layer.pair_logits.sigmoid().cpu().numpy()
-        known = self.vocabulary
-        words_part = (known.fingerprint, known.words, known.special, words, self.word_counts)
-        pairs_part = (self.pair_keys, pairs, self.pair_counts)
-        message = self.layer.message.detach().cpu().numpy()
-        how = self.settings.normalisation
-        return self.make(*words_part, *pairs_part, message=message, normalisation=how)
-
-
-def _prefixed(prefix: str, state: State) -> State:
-    return {prefix + name: value.detach().cpu().contiguous() for name, value in state.items()}
+        parts = (*self.vocabulary, words, self.word_counts, self.pair_keys, pairs, self.pair_counts)
+        message, how = self.layer.message.detach().cpu().numpy(), self.settings.normalisation
+        return self.make(*parts, message=message, normalisation=how)
 
 
 def _group(tensors: State, prefix: str) -> State:
     return {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
-
-
-def _shapes(state: State) -> dict[str, torch.Size]:
-    return {name: value.shape for name, value in state.items()}

@@ -24,24 +24,18 @@ from mncover.data.files import replacing
 from mncover.data.identity import MaskSummary, Scored
 from mncover.errors import MaskError
 from mncover.masks.settings import FIDELITY, LearningSettings, Normalisation
-from mncover.masks.vocabulary import Keys, tokens_of, vocabulary
+from mncover.masks.vocabulary import Integers, Keys, tokens_of, vocabulary
 from mncover.report.progress import bar
 from mncover.types import check_texts
 
 # Whether words and pairs that training did not see count. With "words", words go by their scores,
 # and a pair counts if both of its words do.
 Unseen = Literal["keep", "drop", "words"]
+Floats = NDArray[np.float32]
 FORMAT_VERSION = 1
-# What a file holds: fields of its header, and arrays with their types.
+# What a file holds: fields of its header, and arrays.
 _HEADER = ("tokenizer_fingerprint", "unseen", "word_threshold", "pair_threshold", "normalisation")
-_ARRAYS: dict[str, type] = {
-    "special": np.int64,
-    "word_scores": np.float32,
-    "word_counts": np.int64,
-    "pair_keys": np.int64,
-    "pair_scores": np.float32,
-    "pair_counts": np.int64,
-}
+_ARRAYS = ("special", "word_scores", "word_counts", "pair_keys", "pair_scores", "pair_counts")
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,16 +50,16 @@ class Masks:
 
     tokenizer_fingerprint: str
     words: tuple[str, ...]
-    special: NDArray[np.int64]
-    word_scores: NDArray[np.float32]
-    word_counts: NDArray[np.int64]
+    special: Integers
+    word_scores: Floats
+    word_counts: Integers
     pair_keys: Keys
-    pair_scores: NDArray[np.float32]
-    pair_counts: NDArray[np.int64]
+    pair_scores: Floats
+    pair_counts: Integers
     unseen: Unseen = "keep"
     word_threshold: float = 0.5
     pair_threshold: float = 0.5
-    message: NDArray[np.float32] | None = None
+    message: Floats | None = None
     normalisation: Normalisation = "mean"
     facts: Mapping[str, Any] = field(default_factory=dict)
 
@@ -128,9 +122,9 @@ class Masks:
                 raise MaskError(f"the score of {word!r} must be from 0 to 1, got {score}.")
             tokens = tokens_of(tokenizer, word)
             found[tokens] = np.maximum(found[tokens], score)
-        words_part = (known.fingerprint, known.words, known.special, found, counts)
         facts = {"made from": f"scores of {len(scores):,} words"}
-        return cls(*words_part, *no_pairs(), "words", word_threshold=threshold, facts=facts)
+        parts = (*known, found, counts, *no_pairs())
+        return cls(*parts, unseen="words", word_threshold=threshold, facts=facts)
 
     def with_thresholds(
         self, words: float | None = None, pairs: float | None = None, unseen: Unseen | None = None
@@ -156,8 +150,7 @@ class Masks:
     @cached_property
     def keep_pairs(self) -> NDArray[np.bool_]:
         """Whether each pair of `pair_keys` counts."""
-        keep: NDArray[np.bool_] = self.pair_scores >= self.pair_threshold
-        return keep
+        return np.asarray(self.pair_scores >= self.pair_threshold, dtype=bool)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -177,23 +170,14 @@ class Masks:
         seen[self.special] = False
         numbers = np.flatnonzero(seen)
         words = _extremes(self.word_scores[numbers], self.word_counts[numbers], shown)
-        top_words, low_words = (tuple(self._word(numbers[i]) for i in some) for some in words)
         pairs = _extremes(self.pair_scores, self.pair_counts, shown)
-        top_pairs, low_pairs = (tuple(self._pair(i) for i in some) for some in pairs)
-        fidelity = self.facts.get(FIDELITY)
-        return MaskSummary(
-            fingerprint=self.fingerprint,
-            words=len(numbers),
-            words_kept=int(self.keep_words[numbers].sum()),
-            pairs=len(self.pair_keys),
-            pairs_kept=int(self.keep_pairs.sum()),
-            unseen=self.unseen,
-            fidelity=float(fidelity) if isinstance(fidelity, int | float) else None,
-            top_words=top_words,
-            low_words=low_words,
-            top_pairs=top_pairs,
-            low_pairs=low_pairs,
-        )
+        top_low = [tuple(self._word(number) for number in numbers[some]) for some in words]
+        top_low += [tuple(self._pair(i) for i in some) for some in pairs]
+        words_kept, pairs_kept = int(self.keep_words[numbers].sum()), int(self.keep_pairs.sum())
+        counts = (len(numbers), words_kept, len(self.pair_keys), pairs_kept)
+        found = self.facts.get(FIDELITY)
+        fidelity = float(found) if isinstance(found, int | float) else None
+        return MaskSummary(self.fingerprint, *counts, self.unseen, fidelity, *top_low)
 
     def _word(self, number: int) -> Scored:
         return self.words[number], float(self.word_scores[number])
@@ -204,10 +188,9 @@ class Masks:
 
     def require_tokenizer(self, fingerprint: str) -> None:
         """Refuse any tokenizer but the one that the masks were made for."""
-        if fingerprint != self.tokenizer_fingerprint:
-            which = f"{self.tokenizer_fingerprint[:12]}, not {fingerprint[:12]}"
+        if (mine := self.tokenizer_fingerprint) != fingerprint:
             raise MaskError(
-                f"the masks were made for another tokenizer ({which}): "
+                f"the masks were made for another tokenizer ({mine[:12]}, not {fingerprint[:12]}): "
                 "learn them for this model with `mncover masks`."
             )
 
@@ -215,10 +198,8 @@ class Masks:
         """Write a safetensors file, replacing what is there in one step."""
         fields = {name: getattr(self, name) for name in _HEADER}
         header = {"format": FORMAT_VERSION, **fields, "facts": dict(self.facts)}
-        tensors: dict[str, NDArray[Any]] = {
-            "words": np.frombuffer(json.dumps(self.words).encode("ascii"), dtype=np.uint8),
-            **{name: getattr(self, name) for name in _ARRAYS},
-        }
+        tensors: dict[str, NDArray[Any]] = {name: getattr(self, name) for name in _ARRAYS}
+        tensors["words"] = np.frombuffer(json.dumps(self.words).encode("ascii"), dtype=np.uint8)
         if self.message is not None:
             tensors["message"] = self.message
         with replacing(Path(path)) as temporary:
@@ -231,9 +212,8 @@ class Masks:
             with safe_open(path, framework="np") as file:
                 metadata = file.metadata() or {}
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        except FileNotFoundError as error:
-            why = "no such file of masks; `mncover masks` writes one."
-            raise MaskError(f"{path}: {why}") from error
+        except FileNotFoundError:
+            raise MaskError(f"{path}: no such file of masks; `mncover masks` writes one.") from None
         except (SafetensorError, OSError) as error:
             raise MaskError(f"{path}: cannot be read as masks ({error}).") from error
         try:
@@ -244,14 +224,12 @@ class Masks:
             raise MaskError(f"{path}: the masks in it are damaged ({error}).") from error
 
 
-def no_pairs() -> tuple[Keys, NDArray[np.float32], NDArray[np.int64]]:
+def no_pairs() -> tuple[Keys, Floats, Integers]:
     """Return the keys, scores and counts of no pair at all."""
     return np.empty(0, np.int64), np.empty(0, np.float32), np.empty(0, np.int64)
 
 
-def _extremes(
-    scores: NDArray[np.float32], counts: NDArray[np.int64], shown: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _extremes(scores: Floats, counts: Integers, shown: int) -> tuple[Integers, Integers]:
     """Return the places of the highest and of the lowest scores, none in both."""
     shown = min(shown, len(scores) // 2)
     return np.lexsort((-counts, -scores))[:shown], np.lexsort((-counts, scores))[:shown]
@@ -265,23 +243,22 @@ def _from_file(metadata: dict[str, str], tensors: dict[str, NDArray[Any]]) -> Ma
         raise MaskError("written by a newer mncover; upgrade with: pip install -U mncover")
     words = tuple(str(word) for word in json.loads(tensors["words"].tobytes()))
     _check(tensors, len(words))
-    fields: dict[str, Any] = {name: header[name] for name in _HEADER}
-    fields |= {name: tensors[name] for name in _ARRAYS}
-    message, facts = tensors.get("message"), dict(header["facts"])
-    return Masks(words=words, message=message, facts=facts, **fields)
+    fields = {name: header[name] for name in _HEADER} | {name: tensors[name] for name in _ARRAYS}
+    fields["facts"], fields["message"] = dict(header["facts"]), tensors.get("message")
+    return Masks(words=words, **fields)
 
 
 def _check(arrays: dict[str, NDArray[Any]], n_words: int) -> None:
     """Refuse arrays that do not fit together; a file may come from anywhere."""
-    n_pairs = arrays["pair_keys"].shape
-    for name, kind in _ARRAYS.items():
-        array, shape = arrays[name], n_pairs if name.startswith("pair") else (n_words,)
-        if array.dtype != kind or array.ndim != 1 or (name != "special" and array.shape != shape):
+    special, keys = arrays["special"], arrays["pair_keys"]
+    sizes = {"special": special.size, "word": n_words, "pair": keys.size}
+    for name in _ARRAYS:
+        kind = np.float32 if name.endswith("scores") else np.int64
+        if arrays[name].dtype != kind or arrays[name].shape != (sizes[name.split("_")[0]],):
             raise MaskError(f"its array '{name}' has the wrong type or size.")
     message = arrays.get("message", np.zeros((1, 1), np.float32))
     if message.dtype != np.float32 or message.ndim != 2 or len(set(message.shape)) != 1:
         raise MaskError("its array 'message' has the wrong type or size.")
-    special, keys = arrays["special"], arrays["pair_keys"]
     if len(special) and (special.min() < 0 or special.max() >= n_words):
         raise MaskError("its special tokens point outside the vocabulary.")
     for name in ("word_scores", "pair_scores"):

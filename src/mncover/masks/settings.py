@@ -4,31 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 from mncover.errors import SettingsError
 
 Normalisation = Literal["mean", "symmetric"]
 
-# The name of held-out fidelity among the facts of masks.
-FIDELITY = "held-out fidelity"
-
-# Setting -> smallest and largest sensible value.
-_LIMITS: dict[str, tuple[float, float]] = {
-    "texts": (2, 10**12),
-    "epochs": (1, 1000),
-    "batch_size": (1, 10**6),
-    "temperature": (1e-3, 100),
-    "min_count": (1, 10**9),
-    "words_kept": (0, 1),
-    "held_out": (1, 10**9),
-    "patience": (1, 10**9),
-    "word_hidden": (0, 10**5),
-    "max_length": (1, 10**6),
-    "seed": (0, 2**31),
-    "start_pairs": (-50, 50),
-    "start_words": (-50, 50),
-}
+FIDELITY = "held-out fidelity"  # its name among the facts of masks
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,40 +20,40 @@ class LearningSettings:
     `kl_*` weigh the pull of each probability towards a half, `sparse_pairs` the mean probability
     of pairs, `sparse_words` the share of words kept beyond `words_kept`. `word_hidden` is the
     width of the word network's hidden layer, 0 for none. `start_*` are the initial logits and
-    the initial size of the message matrix.
+    the initial size of the message matrix. Annotations have the smallest and largest sensible
+    value; without them, these are 0 and a million.
     """
 
-    texts: int | None = 40_000
-    epochs: int = 2
-    batch_size: int = 128
+    texts: Annotated[int | None, 2, 10**12] = 40_000
+    epochs: Annotated[int, 1, 1000] = 2
+    batch_size: Annotated[int, 1, 10**6] = 128
     word_rate: float = 2e-3
     pair_rate: float = 0.05
     message_rate: float = 1e-5
     sparse_pairs: float = 0.001
     sparse_words: float = 0.15
-    words_kept: float = 0.745
+    words_kept: Annotated[float, 0, 1] = 0.745
     kl_pairs: float = 0.001
     kl_words: float = 0.001
-    temperature: float = 1.0
-    min_count: int = 2
+    temperature: Annotated[float, 1e-3, 100] = 1.0
+    min_count: Annotated[int, 1, 10**9] = 2
     normalisation: Normalisation = "mean"
-    word_hidden: int = 128
-    start_pairs: float = 0.0
-    start_words: float = 2.0
+    word_hidden: Annotated[int, 0, 10**5] = 128
+    start_pairs: Annotated[float, -50, 50] = 0.0
+    start_words: Annotated[float, -50, 50] = 2.0
     start_message: float = 0.03
-    held_out: int = 1000
-    patience: int = 4
-    max_length: int = 128
-    seed: int = 0
+    held_out: Annotated[int, 1, 10**9] = 1000
+    patience: Annotated[int, 1, 10**9] = 4
+    max_length: Annotated[int, 1, 10**6] = 128
+    seed: Annotated[int, 0, 2**31] = 0
 
     def __post_init__(self) -> None:
         if self.normalisation not in get_args(Normalisation):
             known = " or ".join(get_args(Normalisation))
             raise SettingsError(f"`normalisation` must be {known}, got {self.normalisation!r}.")
-        for name, kind in get_type_hints(type(self)).items():
-            value = getattr(self, name)
-            if name != "normalisation" and not (value is None and kind == (int | None)):
-                _check_number(name, value, kind is float)
+        for name, hint in get_type_hints(type(self), include_extras=True).items():
+            if name != "normalisation":
+                _check_number(name, getattr(self, name), *(get_args(hint) or (hint, 0, 1e6)))
 
     def texts_over(self, n: int) -> int:
         """Return how many texts learning from `n` texts processes, at most."""
@@ -80,32 +62,23 @@ class LearningSettings:
     @classmethod
     def paper(cls) -> LearningSettings:
         """Return the paper's settings: one small rate, all weights 0.001, every text and pair."""
-        return cls(
-            texts=None,
-            word_rate=1e-5,
-            pair_rate=1e-5,
-            message_rate=1e-5,
-            sparse_words=0.0,
-            words_kept=1.0,
-            min_count=1,
-            word_hidden=0,
-            start_words=0.0,
-        )
+        rates: Any = dict.fromkeys(("word_rate", "pair_rate", "message_rate"), 1e-5)
+        words: Any = {"sparse_words": 0.0, "words_kept": 1.0, "word_hidden": 0, "start_words": 0.0}
+        return cls(texts=None, min_count=1, **rates, **words)
 
 
-def _check_number(name: str, value: object, real: bool) -> None:
-    low, high = _LIMITS.get(name, (0, 1e6))
-    kinds = int | float if real else int
+def _check_number(name: str, value: Any, kind: Any, low: float, high: float) -> None:
+    if value is None and kind == (int | None):
+        return
+    kinds, what = (int | float, "a number") if kind is float else (int, "a whole number")
     if isinstance(value, bool) or not isinstance(value, kinds) or not low <= value <= high:
-        what = "a number" if real else "a whole number"
         raise SettingsError(f"`{name}` must be {what} from {low:g} to {high:g}, got {value!r}.")
 
 
 def chosen_settings(paper: bool, given: Sequence[str]) -> LearningSettings:
     """Return the defaults or the paper's settings, changed by texts such as `epochs=3`."""
     base = LearningSettings.paper() if paper else LearningSettings()
-    values = dict(parsed_setting(text) for text in given)
-    return replace(base, **values)
+    return replace(base, **dict(parsed_setting(text) for text in given))
 
 
 def parsed_setting(text: str) -> tuple[str, Any]:
@@ -115,13 +88,10 @@ def parsed_setting(text: str) -> tuple[str, Any]:
     known = get_type_hints(LearningSettings)
     if name not in known:
         raise SettingsError(f"there is no setting {name!r}; known are {', '.join(known)}.")
+    kind, given = known[name], value.strip()
     try:
-        return name, _converted(value.strip(), known[name])
+        if kind == (int | None):
+            return name, None if given == "all" else int(given)
+        return name, given if kind is Normalisation else kind(given)
     except ValueError:
         raise SettingsError(f"`{name}` cannot be {value!r}.") from None
-
-
-def _converted(value: str, kind: Any) -> Any:
-    if kind == (int | None):
-        return None if value == "all" else int(value)
-    return value if kind is Normalisation else kind(value)

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.table import Table
 
 from mncover.data.display import display_percent
-from mncover.data.resume import Unfinished, partial_path
+from mncover.data.files import Unfinished, partial_path
 from mncover.engine.subject import Subject
 from mncover.errors import SettingsError
-from mncover.masks.fidelity import fidelity_on
 from mncover.masks.learning import learn_masks
 from mncover.masks.masks import Masks, Unseen
 from mncover.masks.settings import LearningSettings, parsed_setting
+from mncover.masks.wimask import fidelity_on
 from mncover.report.plots import require_plotting, trade_off
 from mncover.report.progress import bar
 from mncover.report.tables import plain_table, write_csv
@@ -48,32 +48,25 @@ def learn_to_file(
     return masks
 
 
-def measured(
-    subject: Subject, masks: Masks, test: Sequence[Text], max_length: int
-) -> tuple[float, float, float, float, float]:
-    """Return the shares of words and pairs kept, and the fidelity with its 95 % interval.
+class Point(NamedTuple):
+    """The shares kept, the fidelity with its 95 % interval, and the value of a setting swept."""
 
-    Without `test`, the fidelity is the one on the texts held out from learning.
-    """
-    summary = masks.summary()
-    n, fidelity = len(test) or int(masks.facts["held out"]), summary.fidelity or 0.0
-    if test:
-        fidelity = fidelity_on(subject, masks, test, max_length)
-    words = summary.words_kept / max(summary.words, 1)
-    pairs = summary.pairs_kept / max(summary.pairs, 1)
-    return words, pairs, fidelity, *wilson(round(fidelity * n), n)
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """One value of the setting: what is kept, and how faithfully, with its 95 % interval."""
-
-    value: Any
     kept_words: float
     kept_pairs: float
     fidelity: float
     low: float
     high: float
+    value: Any = None
+
+
+def measured(subject: Subject, masks: Masks, test: Sequence[Text], max_length: int) -> Point:
+    """Measure masks; without `test`, the fidelity is the one on the texts held out."""
+    summary = masks.summary()
+    n = len(test) or int(masks.facts["held out"])
+    fidelity = fidelity_on(subject, masks, test, max_length) if test else summary.fidelity or 0.0
+    words = summary.words_kept / max(summary.words, 1)
+    pairs = summary.pairs_kept / max(summary.pairs, 1)
+    return Point(words, pairs, fidelity, *wilson(round(fidelity * n), n))
 
 
 def parse_sweep(text: str) -> tuple[str, list[Any]]:
@@ -108,10 +101,9 @@ def run_sweep(
         chosen = replace(settings, **{name: value})
         path = output.with_name(f"{output.stem}-{name}-{value}{output.suffix}")
         masks = learn_to_file(subject, train, chosen, path, f"{name} = {value}", console.quiet)
-        points.append(Point(value, *measured(subject, masks, test, chosen.max_length)))
-    path = output.with_suffix(".csv")
-    rows = [asdict(point) for point in points]
-    write_csv(path, [{name: row.pop("value"), **row} for row in rows])
+        points.append(measured(subject, masks, test, chosen.max_length)._replace(value=value))
+    path, records = output.with_suffix(".csv"), [point._asdict() for point in points]
+    write_csv(path, [{name: record.pop("value"), **record} for record in records])
     console.print(_table(points, name))
     console.print(f"The table is {path}.", markup=False, soft_wrap=True)
     if plot is not None:
@@ -120,10 +112,8 @@ def run_sweep(
 
 
 def _table(points: Sequence[Point], name: str) -> Table:
-    columns = ("words kept %", "pairs kept %", "fidelity %", "95 % interval")
-    table = plain_table(name, *columns, left=0)
-    for point in points:
-        shares = (point.kept_words, point.kept_pairs, point.fidelity)
-        interval = f"{display_percent(point.low)} to {display_percent(point.high)}"
-        table.add_row(f"{point.value}", *(display_percent(share) for share in shares), interval)
+    table = plain_table(name, "words kept %", "pairs kept %", "fidelity %", "95 % interval", left=0)
+    for *shares, value in points:
+        words, pairs, fidelity, low, high = (display_percent(share) for share in shares)
+        table.add_row(f"{value}", words, pairs, fidelity, f"{low} to {high}")
     return table

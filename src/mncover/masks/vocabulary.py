@@ -8,25 +8,23 @@ ever allocated.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-Keys = NDArray[np.int64]
+Integers = NDArray[np.int64]
+Keys = Integers
 
-# Keys are counted, and forgotten, whenever this many have been collected.
-CHUNK_KEYS = 4_000_000
+CHUNK_KEYS = 4_000_000  # keys are counted, and forgotten, whenever this many are collected
 
 
-@dataclass(frozen=True)
-class Vocabulary:
-    """A tokenizer's tokens by number, the special ones, and its fingerprint."""
+class Vocabulary(NamedTuple):
+    """A tokenizer's fingerprint, its tokens by number, and the special ones."""
 
-    words: tuple[str, ...]
-    special: NDArray[np.int64]
     fingerprint: str
+    words: tuple[str, ...]
+    special: Integers
 
 
 def vocabulary(tokenizer: Any, size: int = 0) -> Vocabulary:
@@ -37,35 +35,31 @@ def vocabulary(tokenizer: Any, size: int = 0) -> Vocabulary:
     words = [_readable(tokenizer, token) for token in tokens]
     words += [f"<{number}>" for number in range(len(words), size)]
     special = np.array(sorted(set(tokenizer.all_special_ids)), dtype=np.int64)
-    return Vocabulary(tuple(words), special, fingerprint_tokenizer(tokenizer))
+    return Vocabulary(fingerprint_tokenizer(tokenizer), tuple(words), special)
 
 
 def _readable(tokenizer: Any, token: str | None) -> str:
     """Return a token without its tokenizer's marks for spaces and bytes."""
-    if token is None:
-        return ""
-    if token.startswith("##"):  # WordPiece marks the continuation of a word
-        return token
+    if token is None or token.startswith("##"):  # WordPiece marks the continuation of a word
+        return token or ""
     return tokenizer.convert_tokens_to_string([token]).strip() or token
 
 
 def tokens_of(tokenizer: Any, word: str) -> list[int]:
     """Return the numbers of a word's tokens, both at the start of a text and after a space."""
-    special = set(tokenizer.all_special_ids)
     found = tokenizer([word, f" {word}"], add_special_tokens=False)["input_ids"]
-    return sorted({number for ids in found for number in ids} - special)
+    return sorted({number for ids in found for number in ids} - set(tokenizer.all_special_ids))
 
 
 def count_pairs(
-    texts: Iterable[Sequence[int]], vocabulary: int, special: NDArray[np.int64], min_count: int
-) -> tuple[Keys, NDArray[np.int64]]:
+    texts: Iterable[Sequence[int]], vocabulary: int, special: Integers, min_count: int
+) -> tuple[Keys, Integers]:
     """Return the sorted keys of pairs that occur at least `min_count` times, and their counts.
 
     Any two positions of a text that hold different words, neither special, are one occurrence.
     """
     keys, counts = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
-    waiting: list[Keys] = []
-    size = 0
+    waiting, size = list[Keys](), 0
     for text in texts:
         waiting.append(_pairs_in(np.asarray(text, dtype=np.int64), vocabulary, special))
         size += len(waiting[-1])
@@ -77,17 +71,14 @@ def count_pairs(
     return keys[often], counts[often]
 
 
-def _pairs_in(ids: NDArray[np.int64], vocabulary: int, special: NDArray[np.int64]) -> Keys:
+def _pairs_in(ids: Integers, vocabulary: int, special: Integers) -> Keys:
     words = ids[~np.isin(ids, special)]
-    first, second = np.triu_indices(len(words), k=1)
-    a, b = words[first], words[second]
+    a, b = (words[places] for places in np.triu_indices(len(words), k=1))
     keys: Keys = (np.minimum(a, b) * vocabulary + np.maximum(a, b))[a != b]
     return keys
 
 
-def _merged(
-    keys: Keys, counts: NDArray[np.int64], more: list[Keys]
-) -> tuple[Keys, NDArray[np.int64]]:
+def _merged(keys: Keys, counts: Integers, more: list[Keys]) -> tuple[Keys, Integers]:
     found, n = np.unique(np.concatenate([np.empty(0, np.int64), *more]), return_counts=True)
     every, which = np.unique(np.concatenate([keys, found]), return_inverse=True)
     total = np.bincount(which, weights=np.concatenate([counts, n]), minlength=len(every))

@@ -1,30 +1,37 @@
 """The WIMask layer: which words, and which pairs of words, does a classifier's answer need?
 
 It sits between a frozen model's word embeddings and the rest of the model. Words pass messages
-along a graph of pairs, then each word is let through or not. Pairs and words are drawn at random
-while they are learnt, and cut at a threshold afterwards. docs/masks.md has the formulas.
+along a graph of pairs, then each word is let through or not. Both are random while they are learnt,
+and cut at a threshold afterwards. Fidelity is how often the model then answers as without masks.
+docs/masks.md has the formulas.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
-from mncover.engine.masking import PairTable
+from mncover.engine.batches import Encoding, batches_by_length
+from mncover.engine.loading import fingerprint_tokenizer
+from mncover.engine.masking import MaskTable, PairTable
 from mncover.engine.subject import Subject
+from mncover.errors import MaskError, TextError
 from mncover.masks.settings import LearningSettings, Normalisation
+from mncover.masks.vocabulary import Integers
+from mncover.types import Text
 
-Change = Callable[[Tensor, Tensor], Tensor]
+if TYPE_CHECKING:
+    from mncover.masks.masks import Masks
 
-# The logit of a word or pair that always counts: its probability rounds to exactly 1.
-CERTAIN = 60.0
+CERTAIN = 60.0  # the logit of what always counts: its probability rounds to exactly 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +55,17 @@ class Logits:
         both = upper + upper.triu(1).mT
         return words, draw_bernoulli(self.pairs, both, temperature)
 
+    def penalty(self, settings: LearningSettings) -> Tensor:
+        """Return the terms of the loss that reward undecided words, and few, undecided pairs."""
+        words, pairs = self.words[self.word_learnt], self.pairs[self.pair_learnt]
+        total = torch.zeros((), device=words.device)
+        if len(words):
+            total = total + settings.kl_words * kl_to_half(words).mean()
+        if len(pairs):
+            total = total + settings.kl_pairs * kl_to_half(pairs).mean()
+            total = total + settings.sparse_pairs * pairs.sigmoid().mean()
+        return total
+
 
 def _uniform(like: Tensor, generator: torch.Generator) -> Tensor:
     """Return random numbers strictly between 0 and 1, so that their logarithms are finite."""
@@ -63,11 +81,9 @@ class WIMask(nn.Module):
     and the network's hidden layer at random.
     """
 
-    def __init__(
-        self, table: PairTable, width: int, scale: float, settings: LearningSettings
-    ) -> None:
+    def __init__(self, table: PairTable, width: int, scale: float, how: LearningSettings) -> None:
         super().__init__()
-        device, random = table.keys.device, torch.Generator().manual_seed(settings.seed)
+        device, random = table.keys.device, torch.Generator().manual_seed(how.seed)
 
         def noise(columns: int, size: float) -> nn.Parameter:
             drawn = torch.randn(width, columns, generator=random)
@@ -77,11 +93,11 @@ class WIMask(nn.Module):
             return nn.Parameter(torch.full(shape, float(value), device=device))
 
         self.table, self.scale = table, scale
-        self.pair_logits = filled(settings.start_pairs, len(table.keys))
-        self.message = noise(width, settings.start_message)
-        self.word_hidden = noise(settings.word_hidden, 1.0)
-        self.word_weight = filled(0.0, settings.word_hidden or width)
-        self.word_bias = filled(settings.start_words)
+        self.pair_logits = filled(how.start_pairs, len(table.keys))
+        self.message = noise(width, how.start_message)
+        self.word_hidden = noise(how.word_hidden, 1.0)
+        self.word_weight = filled(0.0, how.word_hidden or width)
+        self.word_bias = filled(how.start_words)
 
     def word_logits(self, embeddings: Tensor) -> Tensor:
         """Return the logits [..., T] of words from their embeddings [..., T, width]."""
@@ -90,34 +106,24 @@ class WIMask(nn.Module):
             features = torch.relu(features @ self.word_hidden)
         return features @ self.word_weight + self.word_bias
 
-    def word_parameters(self) -> list[nn.Parameter]:
-        """Return the parameters of the network for words."""
-        return [self.word_hidden, self.word_weight, self.word_bias]
-
     def logits(self, ids: Tensor, embeddings: Tensor) -> Logits:
         """Return how strongly each word and each pair of a batch counts."""
-        places = self.table.places(ids)
+        places, special = self.table.places(ids), self.table.always(ids)
         seen = places >= 0
         pairs = torch.full_like(places, CERTAIN, dtype=torch.float32)
         if len(self.pair_logits):
             pairs = torch.where(seen, self.pair_logits[places.clamp(min=0)], pairs)
-        special = self.table.always(ids)
         words = self.word_logits(embeddings).masked_fill(special, CERTAIN)
         return Logits(words, pairs, ~special, seen.triu(1))
 
 
 def pass_through(
-    embeddings: Tensor,
-    words: Tensor,
-    pairs: Tensor,
-    message: Tensor | None,
-    normalisation: Normalisation,
+    x: Tensor, words: Tensor, pairs: Tensor, message: Tensor | None, how: Normalisation
 ) -> Tensor:
     """Return words * (x + ReLU(normalised pairs @ x @ message)); no message: words * x."""
-    mixed = embeddings
     if message is not None:
-        mixed = embeddings + torch.relu(normalised(pairs, normalisation) @ embeddings @ message)
-    return words[..., None] * mixed
+        x = x + torch.relu(normalised(pairs, how) @ x @ message)
+    return words[..., None] * x
 
 
 def normalised(pairs: Tensor, how: Normalisation) -> Tensor:
@@ -136,17 +142,12 @@ def draw_bernoulli(logits: Tensor, uniform: Tensor, temperature: float) -> Tenso
     difference of their two Gumbel noises is logistic.
     """
     noise = uniform.log() - (-uniform).log1p()
-    soft = ((logits + noise) / temperature).sigmoid()
-    return _hardened(soft)
+    return straight_through((logits + noise) / temperature)
 
 
 def straight_through(logits: Tensor) -> Tensor:
     """Cut probabilities at a half, with the gradient that they have uncut."""
-    return _hardened(logits.sigmoid())
-
-
-def _hardened(soft: Tensor) -> Tensor:
-    """Return 0 or 1 with the gradient of `soft`."""
+    soft = logits.sigmoid()
     return (soft >= 0.5).to(soft.dtype) + (soft - soft.detach())  # brackets: exactly 0 or 1
 
 
@@ -156,20 +157,58 @@ def kl_to_half(logits: Tensor) -> Tensor:
     It is 0 at a half and log 2 at 0 and 1; written in logits, it and its gradient stay finite.
     """
     p = logits.sigmoid()
-    entropy = p * softplus(-logits) + (1 - p) * softplus(logits)
-    return math.log(2) - entropy
+    return math.log(2) - (p * softplus(-logits) + (1 - p) * softplus(logits))
 
 
 @contextmanager
-def inserted(subject: Subject, change: Change) -> Iterator[None]:
+def inserted(subject: Subject, change: Callable[[Tensor, Tensor], Tensor]) -> Iterator[None]:
     """Let `change(ids, embeddings)` replace the word embeddings while the block runs."""
     module: Any = subject.traced.get_input_embeddings()
 
     def hook(module: Any, arguments: tuple[Tensor, ...], output: Tensor) -> Tensor:
         return change(arguments[0], output.float()).to(output.dtype)
 
-    handle = module.register_forward_hook(hook)
-    try:
+    with module.register_forward_hook(hook):
         yield
-    finally:
-        handle.remove()
+
+
+BATCH_SIZE = 128
+
+
+def predict(subject: Subject, encodings: Sequence[Encoding]) -> Integers:
+    """Return the class that the model predicts for each text."""
+    found = np.full(len(encodings), -1, dtype=np.int64)
+    size = 1 if subject.single_rows else BATCH_SIZE
+    with torch.inference_mode():
+        for rows in batches_by_length([e.length for e in encodings], size):
+            output = subject.model(**subject.tensors([encodings[row] for row in rows]))
+            found[rows] = output.logits.argmax(-1).cpu().numpy()
+    return found
+
+
+def fidelity_on(
+    subject: Subject, masks: Masks, texts: Sequence[Text], max_length: int = 128
+) -> float:
+    """Return the fidelity of masks: the share of texts that keep their prediction."""
+    if subject.n_labels < 2:
+        raise MaskError(f"{subject.name} has no classes, so there is no fidelity to measure.")
+    masks.require_tokenizer(fingerprint_tokenizer(subject.tokenizer))
+    encodings = [e for e in subject.encode(texts, max_length) if e.length]
+    if not encodings:
+        raise TextError("there is no text to measure fidelity on.")
+    with subject.measuring():
+        return agreement(subject, masks, encodings, predict(subject, encodings))
+
+
+def agreement(subject: Subject, masks: Masks, texts: Sequence[Encoding], plain: Integers) -> float:
+    """Return the share of texts whose prediction through the masks equals the plain one."""
+    table, message = MaskTable(masks, subject.device), None
+    if masks.message is not None:
+        message = torch.from_numpy(masks.message).to(subject.device)
+
+    def change(ids: Tensor, embeddings: Tensor) -> Tensor:
+        words, pairs = table.tokens_of(ids).float(), table.pairs_of(ids).float()
+        return pass_through(embeddings, words, pairs, message, masks.normalisation)
+
+    with inserted(subject, change):
+        return float((predict(subject, texts) == plain).mean())

@@ -17,7 +17,7 @@ import numpy as np
 from rich.console import Console
 
 from mncover.coverage import Coverage
-from mncover.data.resume import Say, silent
+from mncover.data.files import Say, silent
 from mncover.data.store import CoverageData
 from mncover.errors import MismatchError, ModelError, SettingsError
 from mncover.paper.filtering_report import PAPER, print_tables, write_tables

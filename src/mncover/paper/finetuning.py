@@ -6,6 +6,7 @@ validation, one device.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.functional import cross_entropy
 
 from mncover.engine.batches import Encoding
@@ -23,8 +24,32 @@ from mncover.engine.subject import Subject
 from mncover.errors import ModelError, SettingsError, TextError
 from mncover.types import Text
 
+Advance = Callable[[int], None]
+
 CLIP = 1.0  # the norm to which gradients are clipped
 CHUNK = 50  # batches whose texts are sorted by length together: enough for little padding
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingSet:
+    """Texts and the number of each one's class."""
+
+    texts: tuple[Text, ...]
+    labels: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        n, labels = len(self.texts), len(self.labels)
+        if n != labels:
+            raise TextError(f"there are {n:,} texts but {labels:,} labels.")
+
+    def __add__(self, other: TrainingSet) -> TrainingSet:
+        return TrainingSet(self.texts + other.texts, self.labels + other.labels)
+
+    def check(self, n_labels: int) -> None:
+        """Refuse a label that is not among `n_labels` classes."""
+        for index, label in enumerate(self.labels):
+            if not 0 <= label < n_labels:
+                raise TextError(f"text {index}: the label {label} is not from 0 to {n_labels - 1}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +97,12 @@ class FineTuning:
 
 def fine_tune(
     base: str,
-    texts: Sequence[Text],
-    labels: Sequence[int],
+    train: TrainingSet,
     n_labels: int,
     settings: FineTuning,
     seed: int,
     device: str | None = None,
-    advance: Callable[[int], None] = lambda n: None,
+    advance: Advance = lambda n: None,
 ) -> Subject:
     """Return a classifier of `n_labels` classes, trained on the texts from a base model.
 
@@ -86,37 +110,23 @@ def fine_tune(
     the caller's random state is left alone. On a CPU, equal seeds give equal weights. `advance`
     is told of every step.
     """
-    _check_labels(texts, labels, n_labels)
+    train.check(n_labels)
     with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
         torch.manual_seed(seed)
         subject = _untrained(base, n_labels, device)
         subject.check_length(settings.max_length)
-        encodings = _encoded(subject, texts, settings.max_length)
-        targets = torch.tensor(list(labels), device=subject.device)
-        _train(subject, encodings, targets, settings, seed, advance)
+        _train(subject, train, settings, seed, advance)
     return subject
 
 
 def accuracy(
-    subject: Subject,
-    texts: Sequence[Text],
-    labels: Sequence[int],
-    max_length: int = 128,
-    batch_size: int = 32,
+    subject: Subject, test: TrainingSet, max_length: int = 128, batch_size: int = 32
 ) -> NDArray[np.bool_]:
     """Return for each text whether it is classified correctly."""
-    _check_labels(texts, labels, subject.n_labels)
-    probabilities = class_probabilities(subject, subject.encode(texts, max_length), batch_size)
-    right: NDArray[np.bool_] = subject.predictions(probabilities) == np.array(labels, np.int64)
-    return right
-
-
-def _check_labels(texts: Sequence[Text], labels: Sequence[int], n_labels: int) -> None:
-    if len(texts) != len(labels):
-        raise TextError(f"there are {len(texts):,} texts but {len(labels):,} labels.")
-    for index, label in enumerate(labels):
-        if not 0 <= label < n_labels:
-            raise TextError(f"text {index}: the label {label} is not from 0 to {n_labels - 1}.")
+    test.check(subject.n_labels)
+    encodings = subject.encode(test.texts, max_length)
+    found = subject.predictions(class_probabilities(subject, encodings, batch_size))
+    return np.asarray(found == np.array(test.labels, np.int64), dtype=bool)
 
 
 def _untrained(base: str, n_labels: int, device: str | None) -> Subject:
@@ -158,19 +168,15 @@ def _encoded(subject: Subject, texts: Sequence[Text], max_length: int) -> list[E
 
 
 def _train(
-    subject: Subject,
-    encodings: Sequence[Encoding],
-    targets: Tensor,
-    settings: FineTuning,
-    seed: int,
-    advance: Callable[[int], None],
+    subject: Subject, train: TrainingSet, settings: FineTuning, seed: int, advance: Advance
 ) -> None:
+    encodings = _encoded(subject, train.texts, settings.max_length)
+    targets = torch.tensor(train.labels, device=subject.device)
     model, steps = subject.model, settings.steps_over(len(encodings))
     optimizer = _optimizer(model, settings)
     rows_of = batches([encoding.length for encoding in encodings], settings.batch_size, seed)
     model.train()
-    for step in range(steps):
-        rows = next(rows_of)
+    for step, rows in zip(range(steps), rows_of, strict=False):
         for group in optimizer.param_groups:
             group["lr"] = settings.learning_rate * settings.pace(step, steps)
         inputs = subject.padded([encodings[row] for row in rows])
@@ -203,14 +209,12 @@ def batches(lengths: Sequence[int], batch_size: int, seed: int) -> Iterator[list
     Texts are sorted by length within chunks of the shuffled texts, so batches are random but
     need little padding.
     """
-    epoch = 0
-    while True:
+    size = CHUNK * batch_size
+    for epoch in itertools.count():
         random = np.random.default_rng([seed, epoch])
         order = random.permutation(len(lengths)).tolist()
-        size = CHUNK * batch_size
         chunks = [order[start : start + size] for start in range(0, len(order), size)]
         ready = [row for chunk in chunks for row in sorted(chunk, key=lengths.__getitem__)]
         made = [ready[start : start + batch_size] for start in range(0, len(ready), batch_size)]
         for place in random.permutation(len(made)).tolist():
             yield made[place]
-        epoch += 1

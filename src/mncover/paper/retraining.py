@@ -6,11 +6,13 @@ texts, so they are compared pair by pair. No torch here.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +31,9 @@ WIDTH = 110
 # it added.
 PAPER = {"sst2": (90.22, 90.45, 90.41), "qqp": (90.91, 90.96, 91.03)}
 PAPER_TEXTS = {"sst2": 6541, "qqp": 14005}
+# What a record's fields mean; accuracies and their differences are from 0 to 1.
+_FILE = Path(__file__).with_name("retraining_fields.json")
+FIELDS: dict[str, str] = json.loads(_FILE.read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +50,14 @@ class Arm:
     perturbed: NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(NamedTuple):
     """Mean accuracy over seeds, and half of its 95 % interval; None with a single seed."""
 
     mean: float
     half: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(NamedTuple):
     """Accuracy of an arm minus that of another, with a 95 % interval by bootstrap.
 
     `not_above` is the share of bootstrap draws in which the arm is not better.
@@ -66,8 +69,7 @@ class Difference:
     not_above: float
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """An arm's row of the table; accuracies are from 0 to 1."""
 
     task: str
@@ -83,25 +85,18 @@ def rows_of(task: str, arms: Sequence[Arm], seed: int = 0) -> list[Row]:
     """Return the table's rows; `seed` is that of the bootstrap."""
     by_name = {arm.name: arm for arm in arms}
 
-    def less(arm: Arm, name: str, perturbed: bool = False) -> Difference | None:
-        other = by_name.get(name)
-        if other is None or arm.name in (NONE, name):
+    def less(arm: Arm, name: str, texts: str = "correct") -> Difference | None:
+        mine, other = getattr(arm, texts), by_name.get(name)
+        if other is None or arm.name in (NONE, name) or not mine.size:
             return None
-        pair = (arm.perturbed, other.perturbed) if perturbed else (arm.correct, other.correct)
-        return difference(*pair, seed=seed) if pair[0].size else None
+        return difference(mine, getattr(other, texts), seed=seed)
 
-    return [
-        Row(
-            task,
-            arm,
-            estimate(arm.correct),
-            less(arm, NONE),
-            less(arm, RANDOM),
-            estimate(arm.perturbed) if arm.perturbed.size else None,
-            less(arm, NONE, perturbed=True),
-        )
-        for arm in arms
-    ]
+    rows = []
+    for arm in arms:
+        plain = (estimate(arm.correct), less(arm, NONE), less(arm, RANDOM))
+        perturbed = estimate(arm.perturbed) if arm.perturbed.size else None
+        rows.append(Row(task, arm, *plain, perturbed, less(arm, NONE, "perturbed")))
+    return rows
 
 
 def estimate(correct: NDArray[np.bool_]) -> Estimate:
@@ -111,11 +106,9 @@ def estimate(correct: NDArray[np.bool_]) -> Estimate:
     """
     from scipy.stats import t  # late: it is slow to import
 
-    accuracies = correct.mean(axis=1)
-    n = len(accuracies)
-    if n < 2:
-        return Estimate(float(accuracies.mean()), None)
-    half = float(t.ppf(0.975, n - 1)) * float(accuracies.std(ddof=1)) / math.sqrt(n)
+    accuracies, n, half = correct.mean(axis=1), len(correct), None
+    if n > 1:
+        half = float(t.ppf(0.975, n - 1)) * float(accuracies.std(ddof=1)) / math.sqrt(n)
     return Estimate(float(accuracies.mean()), half)
 
 
@@ -142,63 +135,18 @@ def difference(
         # Integers, so that a draw without a difference is exactly 0; as floats, for speed.
         sums[some] = ((drawn_seeds @ kinds.astype(np.float64)) * drawn_texts).sum(axis=1)
     found = sums / (seeds * texts)
-    low, high = np.quantile(found, [0.025, 0.975])
-    return Difference(
-        float(values.sum() / values.size), float(low), float(high), float((found <= 0).mean())
-    )
-
-
-# What a record's fields mean; accuracies and their differences are from 0 to 1.
-FIELDS = {
-    "task": "name of the task",
-    "arm": "how the training texts were augmented: none, random, cover or mncover",
-    "texts_added": "number of texts added to the training texts",
-    "seeds": "number of models trained, each with its own seed",
-    "test_texts": "number of test texts",
-    "accuracy": "share of test texts classified rightly, mean over seeds",
-    "accuracy_half_width": "half of its 95 % t-interval over seeds; empty with one seed",
-    "minus_none": "accuracy less that of the arm none, paired by seed and text",
-    "minus_none_low": "lower end of its 95 % interval: bootstrap over seeds and texts",
-    "minus_none_high": "upper end of that interval",
-    "minus_none_not_above": "share of bootstrap draws in which the difference is not above 0",
-    "minus_random": "accuracy less that of the arm random, and so on as above",
-    "minus_random_low": "",
-    "minus_random_high": "",
-    "minus_random_not_above": "",
-    "perturbed_texts": "number of perturbed test texts",
-    "perturbed_accuracy": "share of perturbed test texts classified rightly, mean over seeds",
-    "perturbed_half_width": "half of its 95 % t-interval over seeds; empty with one seed",
-    "perturbed_minus_none": "accuracy on perturbed texts less that of none, and so on as above",
-    "perturbed_minus_none_low": "",
-    "perturbed_minus_none_high": "",
-    "perturbed_minus_none_not_above": "",
-}
+    low, high = np.quantile(found, [0.025, 0.975]).tolist()
+    return Difference(float(values.sum() / values.size), low, high, float((found <= 0).mean()))
 
 
 def record(row: Row) -> dict[str, Any]:
     """Return a row as plain values with the names in `FIELDS`; None where there is no value."""
-    arm, perturbed = row.arm, row.perturbed
-    return {
-        "task": row.task,
-        "arm": arm.name,
-        "texts_added": arm.texts,
-        "seeds": arm.correct.shape[0],
-        "test_texts": arm.correct.shape[1],
-        "accuracy": row.accuracy.mean,
-        "accuracy_half_width": row.accuracy.half,
-        **_flat("minus_none", row.to_none),
-        **_flat("minus_random", row.to_random),
-        "perturbed_texts": arm.perturbed.shape[1],
-        "perturbed_accuracy": perturbed and perturbed.mean,
-        "perturbed_half_width": perturbed and perturbed.half,
-        **_flat("perturbed_minus_none", row.perturbed_to_none),
-    }
-
-
-def _flat(name: str, found: Difference | None) -> dict[str, float | None]:
-    ends = (None,) * 4 if found is None else (found.mean, found.low, found.high, found.not_above)
-    names = (name, f"{name}_low", f"{name}_high", f"{name}_not_above")
-    return dict(zip(names, ends, strict=True))
+    arm, unknown = row.arm, (None,) * 4
+    plain = (row.task, arm.name, arm.texts, *arm.correct.shape, *row.accuracy)
+    differences = (*(row.to_none or unknown), *(row.to_random or unknown))
+    perturbed = (arm.perturbed.shape[1], *(row.perturbed or unknown[:2]))
+    values = (*plain, *differences, *perturbed, *(row.perturbed_to_none or unknown))
+    return dict(zip(FIELDS, values, strict=True))
 
 
 def write_retraining(
@@ -211,9 +159,7 @@ def write_retraining(
     rows = rows_of(task, arms)
     write_json(folder / "retraining.json", to_json(rows, settings))
     write_csv(folder / "retraining.csv", [record(row) for row in rows])
-    write_text(
-        folder / "retraining.txt", lambda file: print_retraining(rows, settings, file), WIDTH
-    )
+    write_text(folder / "retraining.txt", partial(print_retraining, rows, settings), WIDTH)
     console = Console(quiet=quiet)
     console.width = max(console.width, WIDTH)  # on a narrow terminal, wrapping beats cropping
     print_retraining(rows, settings, console)
@@ -234,30 +180,18 @@ def retraining_table(rows: Sequence[Row]) -> Table:
     perturbed = ("perturbed\naccuracy", "difference\nto none")
     columns = ("texts\nadded", "test\naccuracy", *differences, *perturbed)
     table = plain_table("trained\nwith", *columns, narrow=True)
-    for row in rows:
-        table.add_row(
-            Text(row.arm.name),
-            f"{row.arm.texts:,}",
-            _mean(row.accuracy),
-            _difference(row.to_none),
-            _difference(row.to_random),
-            _mean(row.perturbed),
-            _difference(row.perturbed_to_none),
-        )
+    for _, arm, *found in rows:
+        table.add_row(Text(arm.name), f"{arm.texts:,}", *(_cell(one) for one in found))
     return table
 
 
-def _mean(found: Estimate | None) -> Text:
+def _cell(found: Estimate | Difference | None) -> Text:
     if found is None:
         return Text("-")
+    if isinstance(found, Difference):
+        return Text(f"{_points(found.mean)}\n[{_points(found.low)}, {_points(found.high)}]")
     half = "" if found.half is None else f" ± {100 * found.half:.2f}"
     return Text(display_percent(found.mean) + half)
-
-
-def _difference(found: Difference | None) -> Text:
-    if found is None:
-        return Text("-")
-    return Text(f"{_points(found.mean)}\n[{_points(found.low)}, {_points(found.high)}]")
 
 
 def _points(value: float) -> str:
@@ -274,38 +208,28 @@ def notes(rows: Sequence[Row], settings: Mapping[str, Any]) -> list[str]:
         f"{task}: {seeds} seeds, {texts:,} test texts, {arm.perturbed.shape[1]:,} perturbed texts. "
         "± is the 95 % interval over seeds; in brackets are 95 % intervals of the paired "
         "difference, by bootstrap over seeds and texts.",
-        _length(settings),
+        "All were trained for equally many epochs, so those with more texts for more steps.",
     ]
-    if task in PAPER_TEXTS:
-        without, *with_them = PAPER[task]
-        lines.append(
-            f"The paper, with another model: {without:.2f} % without and "
-            f"{' and '.join(f'{value:.2f} %' for value in with_them)} with "
-            f"{PAPER_TEXTS[task]:,} texts more."
-        )
-    return lines
-
-
-def _length(settings: Mapping[str, Any]) -> str:
-    """Return whether arms with more texts were also trained longer."""
     if settings.get("steps") is not None or settings.get("equal_steps"):
-        return "All were trained for equally many steps."
-    return "All were trained for equally many epochs, so those with more texts for more steps."
+        lines[1] = "All were trained for equally many steps."
+    if task in PAPER:
+        without, *others = (f"{value:.2f} %" for value in PAPER[task])
+        reached = f"{without} without and {' and '.join(others)}"
+        more = f"{PAPER_TEXTS[task]:,} texts more"
+        lines.append(f"The paper, with another model: {reached} with {more}.")
+    return lines
 
 
 def to_json(rows: Sequence[Row], settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the table as plain values, what its fields mean, and the accuracies seed by seed."""
+
+    def by_seed(arm: Arm) -> dict[str, list[float] | None]:
+        found = {"accuracy": arm.correct, "perturbed_accuracy": arm.perturbed}
+        return {name: x.mean(axis=1).tolist() if x.size else None for name, x in found.items()}
+
     return {
         "settings": dict(settings),
         "fields": {name: meaning for name, meaning in FIELDS.items() if meaning},
         "rows": [record(row) for row in rows],
-        "by_seed": {
-            row.arm.name: {
-                "accuracy": row.arm.correct.mean(axis=1).tolist(),
-                "perturbed_accuracy": row.arm.perturbed.mean(axis=1).tolist()
-                if row.arm.perturbed.size
-                else None,
-            }
-            for row in rows
-        },
+        "by_seed": {row.arm.name: by_seed(row.arm) for row in rows},
     }

@@ -13,6 +13,7 @@ import random
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,15 +24,15 @@ from rich.console import Console
 from mncover.augment.grower import Grower, usable_transforms
 from mncover.augment.records import AugmentSettings
 from mncover.augment.transforms import Resources
-from mncover.data.resume import load_json, partial_path, save_json
+from mncover.data.files import load_json, partial_path, save_json
 from mncover.engine.loading import class_names
 from mncover.errors import SettingsError, TextError
-from mncover.paper.finetuning import FineTuning, accuracy, fine_tune
+from mncover.paper.finetuning import Advance, FineTuning, TrainingSet, accuracy, fine_tune
 from mncover.paper.retraining import NONE, PAPER_TEXTS, RANDOM, Arm, Row, write_retraining
 from mncover.report.progress import bar
 from mncover.suites.formats import read_texts
 from mncover.suites.rows import label_numbers
-from mncover.types import Settings, Text, fingerprint_texts
+from mncover.types import Settings, fingerprint_texts
 
 if TYPE_CHECKING:
     from mncover.engine.engine import Engine
@@ -43,22 +44,6 @@ GUIDES: dict[str, str] = {RANDOM: "none", "cover": "cover", "mncover": "mncover"
 PERTURBED = "perturbed-test"
 # Some seeds yield nothing, so more are taken to reach the paper's number of texts.
 RESERVE = 1.1
-
-
-@dataclass(frozen=True, slots=True)
-class TrainingSet:
-    """Texts and the number of each one's class."""
-
-    texts: tuple[Text, ...]
-    labels: tuple[int, ...]
-
-    def __post_init__(self) -> None:
-        if len(self.texts) != len(self.labels):
-            raise TextError(f"there are {len(self.texts)} texts but {len(self.labels)} labels.")
-
-    def __add__(self, other: TrainingSet) -> TrainingSet:
-        return TrainingSet(self.texts + other.texts, self.labels + other.labels)
-
 
 EMPTY = TrainingSet((), ())
 # A training: the name of its arm, and its seed.
@@ -93,9 +78,10 @@ def run_table4(
     """
     names = class_names(model)
     known, judged = _read(train, names), _read(test, names)
-    if texts is not None:
-        known = _some(known, texts)
-    seeds_of = known if texts is not None else _some(known, _paper_seeds(task, known))
+    if texts is None:  # the paper's number
+        seeds_of = _some(known, int(PAPER_TEXTS.get(task, len(known.texts)) * RESERVE))
+    else:
+        known = seeds_of = _some(known, texts)
     measured = (model, make_engine, settings, masks)
     sets = _Sets(output / "sets", *measured, similarity, max_iter, encoder, resources, quiet)
     arms = [name for name in GUIDES if name != "mncover" or masks is not None]
@@ -103,27 +89,14 @@ def run_table4(
     size = min(len(mine.texts) for mine in grown.values())
     if texts is None:
         size = min(size, PAPER_TEXTS.get(task, size))
+    extra = {name: _some(mine, size) for name, mine in grown.items()}
+    used = (known, extra, judged, sets.grown(PERTURBED, "none", judged, seed=1))
     job = Retraining(
-        task=task,
-        base=base,
-        train=known,
-        extra={name: _some(mine, size) for name, mine in grown.items()},
-        test=judged,
-        perturbed=sets.grown(PERTURBED, "none", judged, seed=1),
-        n_labels=len(names),
-        settings=training,
-        seeds=seeds,
-        output=output,
-        device=resources.device,
-        quiet=quiet,
+        task, base, *used, len(names), training, seeds, output, resources.device, quiet
     )
     rows = write_retraining(task, job.run(), asdict(training), output, quiet)
     sets.say(f"The table and the sets are in {output}.")
     return rows
-
-
-def _paper_seeds(task: str, train: TrainingSet) -> int:
-    return int(PAPER_TEXTS.get(task, len(train.texts)) * RESERVE)
 
 
 def _read(path: Path, names: Sequence[str]) -> TrainingSet:
@@ -144,7 +117,7 @@ def _some(mine: TrainingSet, n: int) -> TrainingSet:
     return TrainingSet(tuple(mine.texts[i] for i in chosen), tuple(mine.labels[i] for i in chosen))
 
 
-@dataclass(slots=True)
+@dataclass
 class _Sets:
     """Makes sets of changed texts, or finds them in a folder."""
 
@@ -158,13 +131,11 @@ class _Sets:
     encoder: str | None
     resources: Resources
     quiet: bool
-    _grower: Grower | None = None
 
     def say(self, line: str) -> None:
         """Print a line on standard error."""
-        Console(stderr=True, quiet=self.quiet).print(
-            line, markup=False, highlight=False, soft_wrap=True
-        )
+        console = Console(stderr=True, quiet=self.quiet)
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def grown(self, name: str, guide: str, seeds: TrainingSet, seed: int) -> TrainingSet:
         """Return texts made from seeds, with the seeds' labels."""
@@ -173,12 +144,9 @@ class _Sets:
         if found is not None:
             self.say(f"{name}: {len(found.texts):,} texts, made by an earlier run.")
             return found
-        grower, iterations = self._ready(), self.max_iter
-        transforms = tuple(grower.transforms)
-        settings = AugmentSettings(
-            transforms, guide, self.similarity, max_iter=iterations, seed=seed
-        )
-        made = grower.grow(seeds.texts, settings, partial_path(path)).accepted
+        search = (tuple(self.grower.transforms), guide, self.similarity)
+        settings = AugmentSettings(*search, max_iter=self.max_iter, seed=seed)
+        made = self.grower.grow(seeds.texts, settings, partial_path(path)).accepted
         labels = tuple(seeds.labels[one.seed] for one in made)
         found = TrainingSet(tuple(one.text for one in made), labels)
         save_json(path, key, asdict(found))
@@ -201,25 +169,20 @@ class _Sets:
             "measured": [self.settings.bins, self.settings.max_length, None],
         }
 
-    def _ready(self) -> Grower:
-        """Load the models; not before a set has to be made."""
-        if self._grower is None:
-            transforms, missing = usable_transforms((), self.resources)
-            for name, why in missing.items():
-                self.say(f"Without {name}: {why}")
-            self._grower = Grower.make(
-                self.make_engine(), tuple(transforms), self.encoder, self.resources
-            )
-        return self._grower
+    @cached_property
+    def grower(self) -> Grower:
+        """The models; not loaded before a set has to be made."""
+        transforms, missing = usable_transforms((), self.resources)
+        for name, why in missing.items():
+            self.say(f"Without {name}: {why}")
+        return Grower.make(self.make_engine(), tuple(transforms), self.encoder, self.resources)
 
 
 def _kept_set(path: Path, key: dict[str, object]) -> TrainingSet | None:
     """Return the set that an earlier call made; None if there is none with this key."""
     try:
         state = load_json(path, key)
-        texts = tuple(
-            text if isinstance(text, str) else (text[0], text[1]) for text in state["texts"]
-        )
+        texts = tuple(t if isinstance(t, str) else (t[0], t[1]) for t in state["texts"])
         return TrainingSet(texts, tuple(int(number) for number in state["labels"]))
     except (ValueError, KeyError, TypeError, IndexError, TextError):
         return None
@@ -266,9 +229,8 @@ class Retraining:
         with bar("Retraining", work(keys), False if self.quiet else None, work(found)) as advance:
             for part, key in keys.items():
                 if part not in found:
-                    found[part] = self._outcome(
-                        sets[part[0]], part[1], settings, lambda n: advance(n * size)
-                    )
+                    mine, seed = sets[part[0]], part[1]
+                    found[part] = self._outcome(mine, seed, settings, lambda n: advance(n * size))
                     digits = ["".join("01"[x] for x in row.astype(int)) for row in found[part]]
                     save_json(self._path(part), key, digits)
         return [self._arm(name, [found[name, seed] for seed in range(self.seeds)]) for name in sets]
@@ -300,10 +262,8 @@ class Retraining:
 
     def _kept(self, part: Part, key: str) -> Outcome | None:
         """Return a kept outcome; None if there is none with this key, or a damaged one."""
-        rows, sizes = (
-            load_json(self._path(part), key),
-            [len(self.test.texts), len(self.perturbed.texts)],
-        )
+        rows = load_json(self._path(part), key)
+        sizes = [len(self.test.texts), len(self.perturbed.texts)]
         try:
             whole = [len(row) for row in rows] == sizes and set("".join(rows)) <= {"0", "1"}
         except TypeError:
@@ -311,15 +271,13 @@ class Retraining:
         return [np.array([x == "1" for x in row], dtype=bool) for row in rows] if whole else None
 
     def _outcome(
-        self, mine: TrainingSet, seed: int, settings: FineTuning, advance: Callable[[int], None]
+        self, mine: TrainingSet, seed: int, settings: FineTuning, advance: Advance
     ) -> Outcome:
         """Train and judge one model, which is not kept."""
         options = (self.n_labels, settings, seed, self.device, advance)
-        subject = fine_tune(self.base, mine.texts, mine.labels, *options)
-        return [
-            accuracy(subject, some.texts, some.labels, settings.max_length, settings.batch_size)
-            for some in (self.test, self.perturbed)
-        ]
+        subject = fine_tune(self.base, mine, *options)
+        sizes = (settings.max_length, settings.batch_size)
+        return [accuracy(subject, some, *sizes) for some in (self.test, self.perturbed)]
 
     def _arm(self, name: str, outcomes: Sequence[Outcome]) -> Arm:
         correct, perturbed = (np.stack(rows) for rows in zip(*outcomes, strict=True))

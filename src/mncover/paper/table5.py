@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from rich.console import Console
 from rich.table import Table
@@ -21,20 +22,14 @@ from mncover.masks.sweep import learn_to_file, measured
 from mncover.report.tables import plain_table, write_csv, write_json, write_text
 from mncover.suites.formats import read_texts
 
-# Fidelity in percent, by task and family.
-PAPER = {
-    ("sst2", "bert"): 99.31,
-    ("qqp", "bert"): 99.77,
-    ("sst2", "roberta"): 97.36,
-    ("qqp", "roberta"): 99.66,
-}
+# Fidelity in percent, by family and task.
+PAPER = {"bert": {"sst2": 99.31, "qqp": 99.77}, "roberta": {"sst2": 97.36, "qqp": 99.66}}
 # The paper tests its QQP suite with models of paraphrase; MRPC is another such task.
 TASKS = {"sst2": "sst2", "qqp": "qqp", "mrpc": "qqp"}
 WIDTH = 110
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(NamedTuple):
     """A row to fill: task, model folder, training texts, test texts."""
 
     task: str
@@ -78,9 +73,16 @@ def run_table5(
 ) -> list[Row]:
     """Learn masks for each row, measure their fidelity, write table and masks to a folder."""
     rows = []
-    for number, row in enumerate(asked, 1):
-        path = output / f"masks-{number}-{row.task}-{Path(row.model).name}.safetensors"
-        rows.append(_fill(row, settings, path, device, quiet))
+    for number, (task, model, train, test) in enumerate(asked, 1):
+        known, tests, name = read_texts(train).texts, read_texts(test).texts, Path(model).name
+        subject = load_subject(model, device=device)
+        path, title = output / f"masks-{number}-{task}-{name}.safetensors", f"{task}, {name}"
+        masks = learn_to_file(subject, known, settings, path, title, quiet)
+        found = measured(subject, masks, tests, settings.max_length)
+        shares = (found.fidelity, found.low, found.high, found.kept_words, found.kept_pairs)
+        family = str(subject.model.config.model_type)
+        paper = PAPER.get(family, {}).get(TASKS[task])
+        rows.append(Row(task, family, name, len(tests), *shares, paper))
     records, table, console = [asdict(row) for row in rows], _table(rows), Console(quiet=quiet)
     write_json(output / "table5.json", {"settings": asdict(settings), "rows": records}, end="")
     write_csv(output / "table5.csv", records)
@@ -90,31 +92,13 @@ def run_table5(
     return rows
 
 
-def _fill(
-    asked: Asked, settings: LearningSettings, path: Path, device: str | None, quiet: bool
-) -> Row:
-    train, test = read_texts(asked.train).texts, read_texts(asked.test).texts
-    subject = load_subject(asked.model, device=device)
-    task, name, family = asked.task, Path(asked.model).name, str(subject.model.config.model_type)
-    masks = learn_to_file(subject, train, settings, path, f"{task}, {name}", quiet)
-    words, pairs, fidelity, low, high = measured(subject, masks, test, settings.max_length)
-    paper = PAPER.get((TASKS[task], family))
-    return Row(task, family, name, len(test), fidelity, low, high, words, pairs, paper)
-
-
 def _table(rows: Sequence[Row]) -> Table:
     columns = ("texts", "fidelity", "95 % interval", "words %", "pairs %", "paper")
     table = plain_table("task", "family", "model", *columns, left=3, narrow=True)
     for row in rows:
-        table.add_row(
-            row.task,
-            row.family,
-            row.model,
-            f"{row.test_texts:,}",
-            display_percent(row.fidelity),
-            f"{display_percent(row.low)} to {display_percent(row.high)}",
-            display_percent(row.words_kept, 1),
-            display_percent(row.pairs_kept, 1),
-            "-" if row.paper_fidelity is None else f"{row.paper_fidelity:.2f}",
-        )
+        fidelity, low, high = map(display_percent, (row.fidelity, row.low, row.high))
+        kept = (display_percent(share, 1) for share in (row.words_kept, row.pairs_kept))
+        paper = "-" if row.paper_fidelity is None else f"{row.paper_fidelity:.2f}"
+        shown = (f"{row.test_texts:,}", fidelity, f"{low} to {high}", *kept, paper)
+        table.add_row(row.task, row.family, row.model, *shown)
     return table

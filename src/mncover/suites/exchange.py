@@ -1,8 +1,6 @@
-"""Exchange suites with other programs as plain lines: texts out, predictions in.
+"""Exchange suites with other programs: one line per text out, one line per prediction in.
 
-Texts are written one per line in the suite's order, so that any program can predict them. An
-index next to them gives the test and case of each line. Predictions are read one per line, in
-the formats that CheckList reads.
+An index file gives the test and case of each line. Predictions use CheckList's formats.
 """
 
 from __future__ import annotations
@@ -22,7 +20,6 @@ from mncover.types import Text
 FORMATS = ("pred_only", "softmax", "binary_softmax", "pred_and_conf", "pred_and_softmax")
 # Formats that give the class itself, which is then one of the suite's classes.
 CERTAIN = ("pred_only", "pred_and_conf", "pred_and_softmax")
-
 Parsed = tuple[int, list[float]]  # a class, and those probabilities that are known
 
 
@@ -37,18 +34,15 @@ def export_texts(suite: Suite, path: Path) -> None:
     for test in suite.tests:
         for number, case in enumerate(test.cases):
             rows += [f"{_flat(test.name)}\t{number}\t{i}" for i in range(len(case.texts))]
-    for target, lines in ((path, map(_line, suite.each_text())), (index_path(path), rows)):
+    for target, lines in ((path, map(_flat, suite.each_text())), (index_path(path), rows)):
         content = "".join(f"{line}\n" for line in lines)
         write_content(content.encode("utf-8", "replace"), target)
 
 
-def _line(text: Text) -> str:
-    return _flat(text) if isinstance(text, str) else "\t".join(_flat(part) for part in text)
-
-
-def _flat(text: str) -> str:
-    """Return a text on one line, without tabs."""
-    return " ".join(text.replace("\t", " ").splitlines())
+def _flat(text: Text) -> str:
+    """Return a text on one line, without tabs, or a pair of such texts with a tab between them."""
+    parts = (text,) if isinstance(text, str) else text
+    return "\t".join(" ".join(part.replace("\t", " ").splitlines()) for part in parts)
 
 
 def read_predictions(path: Path, kind: str, texts: int) -> Answers:
@@ -64,14 +58,9 @@ def read_predictions(path: Path, kind: str, texts: int) -> Answers:
             found.append(_parsed(kind, [float(part) for part in line.replace(",", " ").split()]))
         except (ValueError, OverflowError) as error:
             raise TextError(f"{path}, line {number}: not {kind} ({line[:40]!r}).") from error
-    return _answers(found, path)
-
-
-def _answers(found: list[Parsed], path: Path) -> Answers:
-    """Return the answers of all lines; probabilities that a line does not give are 0."""
     classes = np.array([number for number, _ in found], dtype=np.int64)
     width = max([len(row) for _, row in found] + [int(classes.max(initial=0)) + 1])
-    probabilities = np.zeros((len(found), width))
+    probabilities = np.zeros((len(found), width))  # 0 where a line does not give one
     for place, (_, row) in enumerate(found):
         probabilities[place, : len(row)] = row
     if not np.isfinite(probabilities).all() or (classes < 0).any():

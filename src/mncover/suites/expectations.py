@@ -6,7 +6,7 @@ passes, fails, or is not judged because the expectation does not apply. docs/sui
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
@@ -20,7 +20,6 @@ Direction = Literal["up", "down"]
 Classes = tuple[int | str, ...]
 # A text passes (True), fails (False), or is not judged (None).
 Verdict = bool | None
-
 TOLERANCE = 0.1
 
 
@@ -53,8 +52,7 @@ class Expectation:
     first: bool | None = None
 
     def __post_init__(self) -> None:
-        mistake = _wrong_value(self) or _missing_value(self)
-        if mistake is not None:
+        if mistake := next(_mistakes(self), None):
             raise TextError(mistake)
 
     @property
@@ -71,45 +69,36 @@ class Expectation:
     @classmethod
     def from_json(cls, value: Any) -> Expectation:
         """Make an expectation from plain values, which are not trusted."""
-        known = {field.name for field in fields(cls)}
-        if isinstance(value, str):
-            value = {"expect": value}
+        known = sorted(field.name for field in fields(cls))
+        value = {"expect": value} if isinstance(value, str) else value
         if not isinstance(value, Mapping) or "expect" not in value:
             raise TextError(f"an expectation must be an object with 'expect', got {value!r:.80}.")
-        unknown = set(value) - known
-        if unknown:
-            names = ", ".join(sorted(known))
-            raise TextError(f"an expectation has no {sorted(unknown)[0]!r}; known are {names}.")
-        values: dict[str, Any] = {
-            name: tuple(part) if isinstance(part, list) else part for name, part in value.items()
-        }
-        return cls(**values)
+        if unknown := sorted(set(value) - set(known)):
+            raise TextError(f"an expectation has no {unknown[0]!r}; known are {', '.join(known)}.")
+        made: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in value.items()}
+        return cls(**made)
 
 
-def _wrong_value(e: Expectation) -> str | None:
+def _mistakes(e: Expectation) -> Iterator[str]:
+    """Yield what is wrong; a check may rely on those before it."""
     if e.expect not in get_args(Expect):
-        return f"unknown expectation {e.expect!r}; known are {', '.join(get_args(Expect))}."
+        yield f"unknown expectation {e.expect!r}; known are {', '.join(get_args(Expect))}."
     if e.direction not in (None, *get_args(Direction)):
-        return f"`direction` must be up or down, got {e.direction!r}."
+        yield f"`direction` must be up or down, got {e.direction!r}."
     number = isinstance(e.tolerance, int | float) and not isinstance(e.tolerance, bool)
     if not number or not e.tolerance >= 0:
-        return f"`tolerance` must be a number that is at least 0, got {e.tolerance!r}."
-    for name in ("labels", "only_if", "only_if_not"):
-        classes = getattr(e, name)
-        if not isinstance(classes, tuple) or not all(map(is_class, classes)):
-            return f"`{name}` must be a list of classes, got {classes!r:.80}."
+        yield f"`tolerance` must be a number that is at least 0, got {e.tolerance!r}."
+    lists = [(name, getattr(e, name)) for name in ("labels", "only_if", "only_if_not")]
+    wrong = [(n, v) for n, v in lists if not isinstance(v, tuple) or not all(map(is_class, v))]
+    if wrong:
+        yield "`{}` must be a list of classes, got {!r:.80}.".format(*wrong[0])
     if e.first not in (None, True, False):
-        return f"`first` must be true or false, got {e.first!r}."
-    return None
-
-
-def _missing_value(e: Expectation) -> str | None:
+        yield f"`first` must be true or false, got {e.first!r}."
     needed = {"not": 1, "goes": 2, "implication": 1}.get(e.expect, 0)
     if len(e.labels) < needed:
-        return f"the expectation {e.expect!r} needs {needed} `labels`."
+        yield f"the expectation {e.expect!r} needs {needed} `labels`."
     if e.expect in ("monotonic", "goes") and e.direction is None:
-        return f"the expectation {e.expect!r} needs a `direction`: up or down."
-    return None
+        yield f"the expectation {e.expect!r} needs a `direction`: up or down."
 
 
 def is_class(value: Any) -> bool:
@@ -131,10 +120,14 @@ def judge(expectation: Expectation, answers: Answers, right: Sequence[int]) -> l
     The expectation's classes must be numbers, in the same numbering as the answers; `right` are
     the classes that the case names as correct.
     """
-    if not _applies(expectation, answers):
-        return [None] * len(answers.classes)
-    verdicts = _JUDGES[expectation.expect](expectation, answers, right)
-    if expectation.compares if expectation.first is None else not expectation.first:
+    e, n = expectation, len(answers.classes)
+    if n < (2 if e.compares else 1):
+        return [None] * n
+    first = int(answers.classes[0])
+    if (e.only_if and first not in e.only_if) or first in e.only_if_not:
+        return [None] * n
+    verdicts = _verdicts(e, answers, right)
+    if e.compares if e.first is None else not e.first:
         verdicts[0] = None
     return verdicts
 
@@ -145,66 +138,32 @@ def case_verdict(verdicts: Sequence[Verdict]) -> Verdict:
     return all(judged) if judged else None
 
 
-def _applies(e: Expectation, answers: Answers) -> bool:
-    if len(answers.classes) < (2 if e.compares else 1):
-        return False
-    first = int(answers.classes[0])
-    return (not e.only_if or first in e.only_if) and first not in e.only_if_not
+def _verdicts(e: Expectation, answers: Answers, right: Sequence[int]) -> list[Verdict]:
+    classes, probabilities = answers.classes, answers.probabilities
+    mine = probabilities[:, classes[0]]  # of the original's class
+    match e.expect:
+        case "label":
+            wanted = e.labels or tuple(right)
+            return [int(c) in wanted if wanted else None for c in classes]
+        case "not":
+            return [int(c) not in e.labels for c in classes]
+        case "inv":
+            near = np.abs(mine - mine[0]) <= e.tolerance
+            return [bool(fine) for fine in (classes == classes[0]) | near]
+        case "monotonic":
+            no_room = mine[0] <= e.tolerance if e.direction == "up" else mine[0] >= 1 - e.tolerance
+            return [None] * len(mine) if no_room else _within(e, mine)
+        case "goes":
+            negative, positive = (int(c) for c in e.labels[:2])
+            return _within(e, probabilities[:, positive] - probabilities[:, negative])
+        case "implication":
+            if len(classes) != 3:
+                return [None] * len(classes)
+            first, second, third = (int(c) == e.labels[0] for c in classes)
+            return [None, None, third == (first and second) if first or second else None]
 
 
-def _judge_label(e: Expectation, answers: Answers, right: Sequence[int]) -> list[Verdict]:
-    wanted = e.labels or tuple(right)
-    return [int(c) in wanted if wanted else None for c in answers.classes]
-
-
-def _judge_not(e: Expectation, answers: Answers, right: Sequence[int]) -> list[Verdict]:
-    return [int(c) not in e.labels for c in answers.classes]
-
-
-def _judge_inv(e: Expectation, answers: Answers, right: Sequence[int]) -> list[Verdict]:
-    near = np.abs(_changes(answers)) <= e.tolerance
-    return [bool(fine) for fine in (answers.classes == answers.classes[0]) | near]
-
-
-def _judge_monotonic(e: Expectation, answers: Answers, right: Sequence[int]) -> list[Verdict]:
-    before = float(answers.probabilities[0, answers.classes[0]])
-    no_room = before <= e.tolerance if e.direction == "up" else before >= 1 - e.tolerance
-    return [None] * len(answers.classes) if no_room else _within(e, _changes(answers))
-
-
-def _judge_goes(e: Expectation, answers: Answers, right: Sequence[int]) -> list[Verdict]:
-    negative, positive = (int(c) for c in e.labels[:2])
-    scores = answers.probabilities[:, positive] - answers.probabilities[:, negative]
-    return _within(e, scores - scores[0])
-
-
-def _judge_implication(e: Expectation, answers: Answers, right: Sequence[int]) -> list[Verdict]:
-    verdicts: list[Verdict] = [None] * len(answers.classes)
-    if len(verdicts) == 3:
-        first, second, third = (int(c) == e.labels[0] for c in answers.classes)
-        if first or second:
-            verdicts[2] = third == (first and second)
-    return verdicts
-
-
-def _changes(answers: Answers) -> NDArray[np.float64]:
-    """Return how much the probability of the original's class changed, for each text."""
-    mine = answers.probabilities[:, answers.classes[0]]
-    changed: NDArray[np.float64] = mine - mine[0]
-    return changed
-
-
-def _within(e: Expectation, changes: NDArray[np.float64]) -> list[Verdict]:
-    """Return which changes go against the direction by no more than the tolerance."""
-    against = -changes if e.direction == "up" else changes
+def _within(e: Expectation, scores: NDArray[np.float64]) -> list[Verdict]:
+    """Return which scores moved against the direction by no more than the tolerance."""
+    against = scores[0] - scores if e.direction == "up" else scores - scores[0]
     return [bool(change <= e.tolerance) for change in against]
-
-
-_JUDGES = {
-    "label": _judge_label,
-    "not": _judge_not,
-    "inv": _judge_inv,
-    "monotonic": _judge_monotonic,
-    "goes": _judge_goes,
-    "implication": _judge_implication,
-}

@@ -18,7 +18,6 @@ from mncover.data.store import CoverageData
 from mncover.errors import DataFileError, MnCoverError, SettingsError, TextError
 from mncover.suites.expectations import Answers, Expectation, Verdict, case_verdict, judge
 from mncover.suites.model import Case, How, Label, Outline, Suite, Test, known_way
-from mncover.types import Text
 
 
 def in_suite_classes(
@@ -32,7 +31,7 @@ def in_suite_classes(
     `auto` uses the neutral band if the model has two classes and the suite three, names if the
     suite has all of the model's names, and numbers if both have equally many classes.
     """
-    given = np.asarray(probabilities, dtype=np.float64)
+    given = found = np.asarray(probabilities, dtype=np.float64)
     way = _way(model_labels, suite_labels, how)
     if way == "neutral-band":
         found = neutral_band(given[:, 1])
@@ -41,8 +40,6 @@ def in_suite_classes(
         found = np.zeros((len(given), len(suite_labels)))
         for column, name in enumerate(model_labels):
             found[:, places[name.casefold()]] = given[:, column]
-    else:
-        found = given
     # A text that was not run has NaN as probabilities, and no class.
     unknown = np.isnan(found).any(axis=1)
     return Answers(np.where(unknown, -1, np.nan_to_num(found).argmax(axis=1)), found)
@@ -77,13 +74,11 @@ def neutral_band(positive: NDArray[np.float64]) -> NDArray[np.float64]:
     [[0.8, 0.0, 0.2], [0.0, 1.0, 0.0], [0.0, 0.7, 0.3]]
     """
     r = np.asarray(positive, dtype=np.float64)
-    neutral = 1 - 3 * np.abs(r - 0.5)
-    rest = 1 - neutral
-    upper = r >= 0.5
-    inside = np.stack([np.where(upper, 0.0, rest), neutral, np.where(upper, rest, 0.0)], axis=1)
+    neutral, upper = 1 - 3 * np.abs(r - 0.5), r >= 0.5
+    sides = np.where(upper, 0.0, 1 - neutral), np.where(upper, 1 - neutral, 0.0)
+    inside = np.stack([sides[0], neutral, sides[1]], axis=1)
     outside = np.stack([1 - r, np.zeros_like(r), r], axis=1)
-    decided = (r < 1 / 3) | (r > 2 / 3)
-    return np.where(decided[:, None], outside, inside)
+    return np.where(((r < 1 / 3) | (r > 2 / 3))[:, None], outside, inside)
 
 
 # A case passes, fails, or is not judged because the expectation does not apply to it.
@@ -116,8 +111,7 @@ class Outcome:
 
 def judge_suite(suite: Suite, answers: Answers) -> list[Outcome]:
     """Judge every case of a suite; answers are in its classes and in the order of `each_text`."""
-    if len(answers.classes) != suite.texts:
-        n = len(answers.classes)
+    if (n := len(answers.classes)) != suite.texts:
         raise TextError(f"got {n:,} answers, but the suite has {suite.texts:,} texts.")
     parts = _parts(answers, [test.texts for test in suite.tests])
     return [judge_test(t, mine, suite.labels) for t, mine in zip(suite.tests, parts, strict=True)]
@@ -128,10 +122,8 @@ def judge_test(test: Test, answers: Answers, labels: Sequence[str] = ()) -> Outc
     try:
         expectation = _numbered(test.expectation, labels)
         parts = _parts(answers, [len(case.texts) for case in test.cases])
-        verdicts = [
-            _CODES[case_verdict(judge(expectation, mine, _numbers(case.label, labels)))]
-            for case, mine in zip(test.cases, parts, strict=True)
-        ]
+        each = zip(parts, [_numbers(case.label, labels) for case in test.cases], strict=True)
+        verdicts = [_CODES[case_verdict(judge(expectation, *case))] for case in each]
     except TextError as error:
         raise TextError(f"the test {test.name!r}: {error}") from None
     return Outcome(test, np.array(verdicts, dtype=np.int8))
@@ -178,9 +170,8 @@ def outline_of(data: CoverageData, run_id: str) -> Outline | None:
         return None if raw is None else Outline.from_json(raw)
     except _DAMAGE as error:
         why = f"no {error}" if isinstance(error, KeyError) else str(error).rstrip(".")
-        raise DataFileError(
-            f"the suite of run {run_id} is damaged ({why}); run it again."
-        ) from error
+        what = f"the suite of run {run_id} is damaged ({why})"
+        raise DataFileError(f"{what}; run it again.") from error
 
 
 def judge_data(data: CoverageData) -> Iterator[Outcome]:
@@ -190,28 +181,25 @@ def judge_data(data: CoverageData) -> Iterator[Outcome]:
 
 def judge_run(data: CoverageData, run: int) -> list[Outcome]:
     """Judge the complete cases of one run."""
-    return [outcome for _, outcome, _ in _judged(data, run)]
+    return [outcome for _, outcome, _ in judged_cases(data, [run])]
 
 
-def judged_cases(data: CoverageData) -> Iterator[tuple[Outline, Outcome, list[list[int]]]]:
+def judged_cases(
+    data: CoverageData, runs: Sequence[int] | None = None
+) -> Iterator[tuple[Outline, Outcome, list[list[int]]]]:
     """Yield the outcome of every test, with its suite's outline and the table rows of each case."""
-    for run in range(len(data.runs)):
-        yield from _judged(data, run)
-
-
-def _judged(data: CoverageData, run: int) -> Iterator[tuple[Outline, Outcome, list[list[int]]]]:
-    outline = outline_of(data, data.runs[run].id)
-    if outline is None:
-        return
-    whole = complete_cases(data, run)
-    texts: list[tuple[Text, ...]] = [()] * len(outline.sizes)
-    for case, mine in whole:
-        texts[case] = tuple(data.table.texts[row] for row in mine)
-    found = data.table.probabilities[[row for _, mine in whole for row in mine]]
-    answers = in_suite_classes(found, data.identity.labels, outline.labels, outline.classes)
-    rows = iter([mine for _, mine in whole])
-    for outcome in judge_suite(outline.filled(texts), answers):
-        yield outline, outcome, list(islice(rows, len(outcome.test.cases)))
+    for run in range(len(data.runs)) if runs is None else runs:
+        outline = outline_of(data, data.runs[run].id)
+        if outline is None:
+            continue
+        rows, table = dict(complete_cases(data, run)), data.table
+        mine = [rows.get(case, []) for case in range(len(outline.sizes))]
+        suite = outline.filled([tuple(table.texts[row] for row in case) for case in mine])
+        found = table.probabilities[[row for case in mine for row in case]]
+        answers = in_suite_classes(found, data.identity.labels, outline.labels, outline.classes)
+        left = iter(rows.values())
+        for outcome in judge_suite(suite, answers):
+            yield outline, outcome, list(islice(left, len(outcome.test.cases)))
 
 
 def complete_cases(data: CoverageData, run: int) -> list[tuple[int, list[int]]]:

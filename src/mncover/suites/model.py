@@ -1,8 +1,7 @@
 """A test suite: tests with an expectation each, which consist of cases, which consist of texts.
 
 A case passes or fails as a whole. If it has several texts, the first is the original and the
-others are variants of it. A data file keeps the outline of a suite: everything but the texts,
-which are in its table.
+others are variants of it. A data file keeps the outline of a suite and, in its table, the texts.
 """
 
 from __future__ import annotations
@@ -55,12 +54,17 @@ class Test:
         kind = row.get("type", "MFT")
         if kind not in KINDS:
             raise TextError(f"'type' must be one of {', '.join(KINDS)}, got {kind!r}.")
-        name, *rest = [row["test"], row.get("capability", ""), row.get("description", "")]
-        if not all(isinstance(string, str) for string in (name, *rest)):
+        name, *about = [row["test"], row.get("capability", ""), row.get("description", "")]
+        if not all(isinstance(string, str) for string in (name, *about)):
             raise TextError("'test', 'capability' and 'description' must be text.")
         default = "label" if kind == "MFT" else "inv"
         expectation = Expectation.from_json(row.get("expectation", default))
-        return cls(name, kind, expectation, (), *rest)
+        return cls(name, kind, expectation, (), *about)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the test as plain values, without its cases."""
+        row = {"test": self.name, "type": self.kind, "capability": self.capability}
+        return row | {"description": self.description, "expectation": self.expectation.to_json()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +75,8 @@ class Suite:
     labels: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        twice = [name for name, n in Counter(test.name for test in self.tests).items() if n > 1]
-        if twice:
+        names = Counter(test.name for test in self.tests)
+        if twice := [name for name, n in names.items() if n > 1]:
             raise TextError(f"two tests are called {twice[0]!r}.")
 
     def __getitem__(self, name: str) -> Test:
@@ -93,9 +97,7 @@ class Suite:
 
     def each_text(self) -> Iterator[Text]:
         """Yield all texts in order."""
-        for test in self.tests:
-            for case in test.cases:
-                yield from case.texts
+        return (text for test in self.tests for case in test.cases for text in case.texts)
 
 
 # How the classes of a model and a suite correspond.
@@ -105,10 +107,9 @@ WAYS: tuple[How, ...] = get_args(How)
 
 def known_way(how: str) -> How:
     """Return `how` if it is known; otherwise raise an error."""
-    for way in WAYS:
-        if how == way:
-            return way
-    raise SettingsError(f"classes correspond by {', '.join(WAYS)}; got {how!r}.")
+    if how not in WAYS:
+        raise SettingsError(f"classes correspond by {', '.join(WAYS)}; got {how!r}.")
+    return how
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +134,7 @@ class Outline:
         return [size for cases in self.cases for size, _ in cases]
 
     def filled(self, texts: Sequence[tuple[Text, ...]]) -> Suite:
-        """Return a suite of the complete cases, given the texts of each case.
-
-        Tests without a complete case are left out.
-        """
+        """Return a suite of the complete cases, given the texts of each; no test is left empty."""
         number, tests = 0, []
         for test, cases in zip(self.tests, self.cases, strict=True):
             mine = zip(cases, texts[number : number + len(cases)], strict=True)
@@ -148,22 +146,11 @@ class Outline:
 
     def to_json(self) -> dict[str, Any]:
         """Return the outline as plain values."""
-        return {
-            "labels": list(self.labels),
-            "classes": self.classes,
-            "tests": [
-                {
-                    "test": test.name,
-                    "type": test.kind,
-                    "capability": test.capability,
-                    "description": test.description,
-                    "expectation": test.expectation.to_json(),
-                    "sizes": [size for size, _ in cases],
-                    "right": [list(x) if isinstance(x, tuple) else x for _, x in cases],
-                }
-                for test, cases in zip(self.tests, self.cases, strict=True)
-            ],
-        }
+        tests = []
+        for test, cases in zip(self.tests, self.cases, strict=True):
+            right = [list(label) if isinstance(label, tuple) else label for _, label in cases]
+            tests.append(test.to_json() | {"sizes": [size for size, _ in cases], "right": right})
+        return {"labels": list(self.labels), "classes": self.classes, "tests": tests}
 
     @classmethod
     def from_json(cls, value: Any) -> Outline:

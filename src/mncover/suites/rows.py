@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import accumulate, groupby, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -49,9 +49,8 @@ class Rows:
         for what, values in (("contexts", contexts), ("labels", given)):
             if len(values) != len(texts):
                 raise TextError(f"got {len(texts)} texts but {len(values)} {what}.")
-        wrong = next((c for c in contexts if not isinstance(c, str)), None)
-        if wrong is not None:
-            raise TextError(f"a context must be a string, got {wrong!r}.")
+        if wrong := [c for c in contexts if not isinstance(c, str)]:
+            raise TextError(f"a context must be a string, got {wrong[0]!r}.")
         return cls(list(texts), contexts, given, range(len(texts)), [UNKNOWN] * len(texts))
 
     @classmethod
@@ -99,9 +98,8 @@ class Rows:
 
     def runs_of_contexts(self) -> list[Rows]:
         """Return the rows cut wherever the context changes."""
-        cuts = [i for i in range(1, len(self)) if self.contexts[i] != self.contexts[i - 1]]
-        edges = [0, *cuts, len(self)]
-        return [self.part(slice(a, b)) for a, b in pairwise(edges) if b > a]
+        sizes = [len(list(run)) for _, run in groupby(self.contexts)]
+        return [self.part(slice(a, b)) for a, b in pairwise(accumulate(sizes, initial=0))]
 
 
 def label_numbers(
@@ -124,9 +122,8 @@ def label_numbers(
         number = _number(label, known)
         if number is None:
             classes = ", ".join(f"{i} ({name})" for i, name in enumerate(names))
-            raise TextError(
-                f"{place(index)}: the label {label!r} is none of the model's classes {classes}."
-            )
+            what = f"the label {label!r} is none of the model's classes {classes}."
+            raise TextError(f"{place(index)}: {what}")
         numbers.append(number)
     return numbers
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -32,7 +31,7 @@ class TorchKernels(Kernels):
 
     def __init__(self, layout: Layout, device: torch.device) -> None:
         super().__init__(layout, device)
-        self.table = cache(lambda cells: SiteTable(maps.site_table(layout, cells), device))
+        self.places = Places(layout, device)
 
     def to_device(self, array: NDArray[Any]) -> Tensor:
         """Return a NumPy array as a tensor; the bits of unsigned integers stay as they are."""
@@ -96,11 +95,11 @@ class TorchKernels(Kernels):
         self, codes: Tensor, length: int, cells: int, bits: Tensor, store: bool
     ) -> tuple[int, int]:
         """Return how many hidden and attention cells of a text are new; `store` adds them."""
-        table, none = self.table(cells), no_cell(cells)
-        places, cut = table.places(length, maps.ints_per_neuron(cells)), table.hidden(length)
+        none, width = no_cell(cells), maps.ints_per_neuron(cells)
+        slots, cut = self.places.slots(length), self.places.hidden(length)
         new = torch.zeros(2, dtype=torch.int64, device=bits.device)
         for part in _parts(len(codes)):
-            fresh = _walk_part(codes[part], none, places[part], bits, store)
+            fresh = _walk_part(codes[part], none, slots[part].long() * width, bits, store)
             behind = max(0, cut - part.start)  # where in this part attention begins
             new[0] += fresh[:behind].sum()
             new[1] += fresh[behind:].sum()
@@ -115,19 +114,17 @@ class TorchKernels(Kernels):
             torch.cat([keep_tokens.flatten(), keep_pairs.flatten()]),
             torch.empty_like(codes),
         )
-        keepers, none = self.table(cells).keepers(length), no_cell(cells)
+        keepers, none = self.places.keepers(length), no_cell(cells)
         for part in _parts(len(codes)):
             out[part] = torch.where(keep[keepers[part].long()] != 0, codes[part], none)
         return out
 
     def copy_touched(self, length: int, cells: int, source: Tensor, target: Tensor) -> None:
         """Copy the part of a map that a text of `length` tokens can touch."""
-        per_neuron = maps.ints_per_neuron(cells)
-        every = torch.arange(per_neuron, device=target.device)
-        places = self.table(cells).places(length, per_neuron)
-        for part in _parts(len(places)):
-            index = (places[part, None] + every).flatten()
-            target[index] = source[index]
+        width, slots = maps.ints_per_neuron(cells), self.places.slots(length)
+        for part in _parts(len(slots)):
+            index = slots[part].long()
+            target.view(-1, width)[index] = source.view(-1, width)[index]
 
 
 def _counting(codes: Tensor, keep: Tensor | None) -> Tensor:
@@ -173,60 +170,46 @@ def _parts(n: int) -> Iterator[slice]:
     return (slice(start, min(n, start + PART)) for start in range(0, n, PART))
 
 
-class SiteTable:
-    """Where sites lie in a flat map, and what of it a text of some length touches.
+class Places:
+    """Which neurons a text of some length touches; the lists used last are kept.
 
-    `rows` is `maps.site_table`. One list of places serves all sites at once; a step for each site
-    would take as long as the model itself. The lists used last are kept.
+    One list serves all sites at once; a step for each site would take as long as the model.
     """
 
-    def __init__(self, rows: NDArray[np.int64], device: torch.device) -> None:
-        self.rows: list[list[int]] = rows.tolist()
+    def __init__(self, layout: Layout, device: torch.device) -> None:
+        self.layout = layout
         self.device = device
-        ints = max(first + groups * stride * n for first, groups, stride, n, _, _ in self.rows)
-        self.kind = torch.int32 if ints < 2**31 else torch.int64
         self._kept: OrderedDict[tuple[str, int], Tensor] = OrderedDict()
 
     def hidden(self, length: int) -> int:
         """Return how many of a text's codes are of hidden states, which come first."""
-        sizes = [
-            groups * columns for _, groups, _, _, columns, attention in self.rows if not attention
-        ]
-        return sum(sizes) * length
+        return sum(site.touched(length) for site in self.layout.sites if site.kind == "hidden")
 
-    def places(self, length: int, per_neuron: int) -> Tensor:
-        """Return the first integer of the neuron of each of a text's codes."""
+    def slots(self, length: int) -> Tensor:
+        """Return the slot of each of a text's codes."""
 
-        def at(row: list[int]) -> Tensor:
-            first, groups, stride, rows, columns, attention = row
-            group, position = self._range(groups), self._range(length)
-            column = self._range(length if attention else columns)
-            start = first + group[:, None, None] * rows * stride + position[:, None] * stride
-            return start + column * per_neuron
+        def at(site: Site, part: slice) -> Tensor:
+            every = torch.arange(part.start, part.stop, device=self.device).view(site.shape)
+            return every[:, :length, : site.touched_columns(length)]
 
-        return self._kept_or_made("places", length, at)
+        return self._kept_or_made("slots", length, at)
 
     def keepers(self, length: int) -> Tensor:
         """Return the place of each of a text's codes in the bytes of its tokens and pairs."""
 
-        def at(row: list[int]) -> Tensor:
-            _, groups, _, _, columns, attention = row
-            position, column = self._range(length)[:, None], self._range(columns)
-            if attention:
-                found = length + position * length + self._range(length)
-            else:
-                found = position + 0 * column
-            return found.expand(groups, -1, -1)
+        def at(site: Site, part: slice) -> Tensor:
+            position = torch.arange(length, device=self.device)[:, None]
+            if site.kind == "attention":
+                position = length + position * length + position.T
+            return position.expand(site.groups, length, site.touched_columns(length))
 
         return self._kept_or_made("keepers", length, at)
 
-    def _range(self, n: int) -> Tensor:
-        return torch.arange(n, device=self.device)
-
-    def _kept_or_made(self, what: str, length: int, at: Callable[[list[int]], Tensor]) -> Tensor:
+    def _kept_or_made(self, what: str, length: int, at: Callable[[Site, slice], Tensor]) -> Tensor:
         found = self._kept.pop((what, length), None)
         if found is None:
-            found = torch.cat([at(row).to(self.kind).flatten() for row in self.rows])
+            kind = torch.int32 if self.layout.slots < 2**31 else torch.int64
+            found = torch.cat([at(*one).to(kind).flatten() for one in self.layout.spans()])
         self._kept[what, length] = found
         while len(self._kept) > 1 and sum(one.nbytes for one in self._kept.values()) > KEPT_BYTES:
             self._kept.popitem(last=False)

@@ -5,33 +5,28 @@ A new format is one new file beside this one and one line in a registry below.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from mncover.errors import TextError
-from mncover.suites.formats import checklist, jsonlines, records, tables
+from mncover.suites.formats import checklist, jsonlines, records
 from mncover.suites.formats.records import Fields, Record, SuiteFormat, TextFormat
 from mncover.suites.model import Suite
 from mncover.suites.rows import Rows
 from mncover.types import Text, shorten
 
 TEXT_FORMATS: dict[str, TextFormat] = {
-    ".jsonl": jsonlines.TEXTS,
-    ".ndjson": jsonlines.TEXTS,
-    ".csv": tables.CSV,
-    ".tsv": tables.TSV,
-    ".parquet": tables.PARQUET,
+    **dict.fromkeys((".jsonl", ".ndjson"), jsonlines.TEXTS),
+    ".csv": records.CSV,
+    ".tsv": records.TSV,
+    ".parquet": records.PARQUET,
     ".txt": records.PLAIN,
 }
 SUITE_FORMATS: dict[str, SuiteFormat] = {
-    ".jsonl": jsonlines.SUITE,
-    ".jsonl.gz": jsonlines.SUITE,
-    ".pkl": checklist.SUITE,
-    ".pickle": checklist.SUITE,
-    ".tar.gz": checklist.SUITE,
-    ".tgz": checklist.SUITE,
+    **dict.fromkeys((".jsonl", ".jsonl.gz"), jsonlines.SUITE),
+    **dict.fromkeys((".pkl", ".pickle", ".tar.gz", ".tgz"), checklist.SUITE),
 }
 
 
@@ -68,21 +63,19 @@ def read_texts(path: Path, fields: Fields | None = None, limit: int | None = Non
     A file without a context field is one context, named after the file. Errors name the file, the
     line and the field.
     """
-    found: list[tuple[Text, Any, str]] = []
-    lines: list[int] = []
+    found: list[tuple[int, Text, Any, str]] = []
     chosen: Fields | None = None
     for line, record in read_records(path):
         if limit is not None and len(found) >= limit:
             break
         try:
             chosen = chosen or records.choose_fields(record, fields or Fields())
-            found.append(records.pick(record, chosen, path.name.split(".")[0]))
+            found.append((line, *records.pick(record, chosen, path.name.split(".")[0])))
         except TextError as error:
             raise TextError(f"{path}, line {line}: {error}") from None
-        lines.append(line)
     if not found:
         raise TextError(f"{path}: the file holds no text.")
-    texts, labels, contexts = map(list, zip(*found, strict=True))
+    lines, texts, labels, contexts = map(list, zip(*found, strict=True))
     return replace(Rows.make(texts, contexts, labels), path=path, lines=lines)
 
 
@@ -103,9 +96,7 @@ def chosen_fields(path: Path, fields: Fields | None = None) -> Fields:
     return records.choose_fields(record, fields or Fields())
 
 
-def copy_records(
-    source: Path, chosen: Sequence[tuple[int, Text]], total: int, output: Path
-) -> None:
+def copy_records(source: Path, chosen: list[tuple[int, Text]], total: int, output: Path) -> None:
     """Copy whole records of a file of texts to a file of the same format.
 
     `chosen` has the place of each record and the text that was run. A source that has changed
@@ -114,12 +105,11 @@ def copy_records(
     suffix, found = _text_format(source)
     if _text_format(output)[0] != suffix:
         raise TextError(f"{output}: {source} is {suffix}, so its records go to a {suffix} file.")
-    everything, hint = list(found.read(source)), "name the file that was run with --suite."
-    n = len(everything)
-    if n != total:
+    all_records, hint = list(found.read(source)), "name the file that was run with --suite."
+    if (n := len(all_records)) != total:
         raise TextError(f"{source}: it has {n:,} texts, but {total:,} were run; {hint}")
     for place, text in chosen:
-        line, record = everything[place]
+        line, record = all_records[place]
         if not _holds(record, text):
             what = f'the text that was run, "{shorten(text)}", is not there'
             raise TextError(f"{source}, line {line}: {what}; {hint}")

@@ -11,6 +11,7 @@ import tarfile
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from mncover.data.files import read_toml
 from mncover.errors import TextError
 from mncover.suites.expectations import Expectation
 from mncover.suites.formats.records import SuiteFormat
@@ -19,7 +20,7 @@ from mncover.suites.model import Case, Kind, Label, Suite, Test
 from mncover.types import Text, is_text
 
 MAX_BYTES = 2**30
-KINDS: dict[type[Bag], Kind] = {MFT: "MFT", INV: "INV", DIR: "DIR"}
+KINDS: dict[type, Kind] = {MFT: "MFT", INV: "INV", DIR: "DIR"}
 TODO = "TODO_DESCRIPTION"  # a placeholder in CheckList's released suites
 
 # Sentiment: 0 negative, 1 neutral, 2 positive. Paraphrase: 0 different, 1 duplicate.
@@ -27,28 +28,9 @@ NEGATIVE, NEUTRAL, POSITIVE = 0, 1, 2
 SENTIMENT_LABELS = ("negative", "neutral", "positive")
 PARAPHRASE_LABELS = ("different", "duplicate")
 
-_NOT_NEGATIVE = Expectation("not", (NEGATIVE,))
-_DOWN = Expectation("monotonic", direction="down", only_if_not=(NEUTRAL,))
-_MUST_DIFFER = Expectation("label", (0,), only_if=(1,), first=False)
-
 # Expectations that do not follow from the type of test. Keys are prefixes of test names.
-RELEASED: dict[str, Expectation] = {
-    "simple negations: not negative": _NOT_NEGATIVE,
-    "simple negations: I thought x was negative, but it was not": _NOT_NEGATIVE,
-    "Hard: Negation of negative": _NOT_NEGATIVE,
-    "intensifiers": Expectation("monotonic", direction="up", only_if_not=(NEUTRAL,)),
-    "reducers": _DOWN,
-    '"used to" should reduce': _DOWN,
-    "add positive phrases": Expectation("goes", (NEGATIVE, POSITIVE), direction="up"),
-    "add negative phrases": Expectation("goes", (NEGATIVE, POSITIVE), direction="down"),
-    "(q, paraphrase(q))": Expectation("label", (1,), first=True),
-    "Change first name in one of the questions": _MUST_DIFFER,
-    "Change first and last name in one of the questions": _MUST_DIFFER,
-    "Change location in one of the questions": _MUST_DIFFER,
-    "Change numbers in one of the questions": _MUST_DIFFER,
-    "Keep entitites, fill in with gibberish": Expectation("label", (0,), first=False),
-    "Testing implications": Expectation("implication", (1,)),
-}
+_FILE = read_toml(Path(__file__).with_name("released.toml"))
+RELEASED = {prefix: Expectation.from_json(value) for prefix, value in _FILE.items()}
 # In this test the label 1 means "anything but negative".
 LENIENT = "Q & A: no"
 
@@ -57,18 +39,16 @@ def read_checklist(path: Path) -> Suite:
     """Read a suite that CheckList saved: a pickle, or a tar archive that contains one."""
     try:
         with _opened(path) as file:
-            bag = load_inert(file, str(path))
+            return _suite(load_inert(file))
     except OSError as error:
         raise TextError(f"{path}: cannot be read ({error.strerror or error}).") from error
-    try:
-        return _suite(bag)
     except TextError as error:
         raise TextError(f"{path}: {error}") from None
 
 
 def _opened(path: Path) -> BinaryIO:
     if not path.is_file():
-        raise TextError(f"{path}: no such file.")
+        raise TextError("no such file.")
     if not path.name.endswith((".tar.gz", ".tgz")):
         return path.open("rb")
     try:
@@ -77,11 +57,11 @@ def _opened(path: Path) -> BinaryIO:
                 if member.isfile() and member.name.endswith((".pkl", ".pickle")):
                     content = archive.extractfile(member)
                     if content is None or member.size > MAX_BYTES:
-                        raise TextError(f"{path}: the pickle in this archive is too large.")
+                        raise TextError("the pickle in this archive is too large.")
                     return io.BytesIO(content.read())
     except (tarfile.TarError, EOFError, OSError) as error:
-        raise TextError(f"{path}: not a readable archive ({error}).") from error
-    raise TextError(f"{path}: no pickle in this archive.")
+        raise TextError(f"not a readable archive ({error}).") from error
+    raise TextError("no pickle in this archive.")
 
 
 def _suite(bag: Bag) -> Suite:
@@ -96,26 +76,23 @@ def _suite(bag: Bag) -> Suite:
 def _test(name: str, bag: Any, info: Any) -> Test:
     if type(bag) not in KINDS:
         raise TextError(f"the test {name!r} has an unknown type.")
-    kind, about = KINDS[type(bag)], info if isinstance(info, dict) else {}
+    kind, given = KINDS[type(bag)], info if isinstance(info, dict) else {}
     data = bag.values.get("data")
     if not isinstance(data, list) or not data:
         raise TextError(f"the test {name!r} has no cases.")
     expectation = expectation_of(name, kind)
     labels = _labels(name, bag.values.get("labels"), len(data), expectation)
     cases = tuple(Case(_texts(name, row), label) for row, label in zip(data, labels, strict=True))
-    capability, description = (
-        str(about.get(key) or bag.values.get(key) or "") for key in ("capability", "description")
+    capability, about = (
+        str(given.get(key) or bag.values.get(key) or "") for key in ("capability", "description")
     )
-    description = "" if description == TODO else description
-    return Test(name, kind, expectation, cases, capability, description)
+    return Test(name, kind, expectation, cases, capability, "" if about == TODO else about)
 
 
 def expectation_of(name: str, kind: Kind) -> Expectation:
     """Return a test's expectation: by name if CheckList released it, otherwise by type."""
-    for prefix, expectation in RELEASED.items():
-        if name.startswith(prefix):
-            return expectation
-    return Expectation("label") if kind == "MFT" else Expectation("inv")
+    default = Expectation("label" if kind == "MFT" else "inv")
+    return next((found for prefix, found in RELEASED.items() if name.startswith(prefix)), default)
 
 
 def _labels(name: str, labels: Any, n: int, expectation: Expectation) -> list[Label]:
@@ -125,8 +102,7 @@ def _labels(name: str, labels: Any, n: int, expectation: Expectation) -> list[La
     each = labels if isinstance(labels, list) else [labels] * n
     if len(each) != n or not all(isinstance(x, int) and not isinstance(x, bool) for x in each):
         raise TextError(f"the test {name!r} needs a class number as the label of every case.")
-    lenient = name == LENIENT
-    return [(NEUTRAL, POSITIVE) if lenient and label == NEUTRAL else label for label in each]
+    return [(NEUTRAL, POSITIVE) if name == LENIENT and x == NEUTRAL else x for x in each]
 
 
 def _texts(name: str, row: Any) -> tuple[Text, ...]:

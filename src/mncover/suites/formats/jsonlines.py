@@ -1,7 +1,6 @@
 """JSON Lines: a file with one text per line, and mncover's own format of test suites.
 
-A suite has a line for the suite, each test and each case; docs/suites.md describes it. Reading
-back what was written gives the same suite.
+A suite has a line for the suite, each test and each case; docs/suites.md describes it.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any
 from mncover.errors import TextError
 from mncover.suites.expectations import is_class
 from mncover.suites.formats.records import PLAIN, Record, SuiteFormat, TextFormat, write_content
-from mncover.suites.model import Case, Label, Suite, Test
+from mncover.suites.model import Case, Suite, Test
 from mncover.types import Text, is_text
 
 FORMAT_VERSION = 1
@@ -48,22 +47,14 @@ def write_suite(suite: Suite, path: Path) -> None:
 
 
 def _rows(suite: Suite) -> Iterator[dict[str, Any]]:
-    yield {"suite": FORMAT_VERSION, "labels": list(suite.labels)}
+    yield {"suite": FORMAT_VERSION, "labels": suite.labels}
     for test in suite.tests:
         row = {"test": test.name, "type": test.kind, "expectation": test.expectation.to_json()}
-        row |= {"capability": test.capability} if test.capability else {}
-        row |= {"description": test.description} if test.description else {}
-        yield row
+        about = {"capability": test.capability, "description": test.description}
+        yield row | {name: value for name, value in about.items() if value}
         for case in test.cases:
-            yield _case_row(case)
-
-
-def _case_row(case: Case) -> dict[str, Any]:
-    texts = [list(text) if isinstance(text, tuple) else text for text in case.texts]
-    row: dict[str, Any] = {"case": texts}
-    if case.label is not None:
-        row["label"] = list(case.label) if isinstance(case.label, tuple) else case.label
-    return row
+            label = {} if case.label is None else {"label": case.label}
+            yield {"case": case.texts, **label}
 
 
 def read_suite(path: Path) -> Suite:
@@ -78,8 +69,12 @@ def read_suite(path: Path) -> Suite:
                 _add_row(row, tests)
         except TextError as error:
             raise TextError(f"{path}, line {number}: {error}") from None
+    empty = [test.name for test, cases in tests if not cases]
+    if empty or not tests:
+        what = f"the test {empty[0]!r} has no cases" if empty else "the file has no tests"
+        raise TextError(f"{path}: {what}.")
     try:
-        return _suite(tests, labels)
+        return Suite(tuple(replace(test, cases=tuple(cases)) for test, cases in tests), labels)
     except TextError as error:
         raise TextError(f"{path}: {error}") from None
 
@@ -98,15 +93,6 @@ def _add_row(row: Any, tests: list[tuple[Test, list[Case]]]) -> None:
         raise TextError("a case comes before any test.")
     else:
         tests[-1][1].append(_case(row))
-
-
-def _suite(tests: list[tuple[Test, list[Case]]], labels: tuple[str, ...]) -> Suite:
-    if not tests:
-        raise TextError("the file has no tests.")
-    for test, cases in tests:
-        if not cases:
-            raise TextError(f"the test {test.name!r} has no cases.")
-    return Suite(tuple(replace(test, cases=tuple(cases)) for test, cases in tests), labels)
 
 
 def is_suite(path: Path) -> bool:
@@ -132,14 +118,11 @@ def _case(row: dict[str, Any]) -> Case:
     made: tuple[Text, ...] = tuple(tuple(t) if isinstance(t, list) else t for t in texts)
     if not made or not all(is_text(text) for text in made):
         raise TextError("'case' must be a text or a list of texts (a pair is a list of two).")
-    return Case(made, _label(row.get("label")))
-
-
-def _label(value: Any) -> Label:
-    several = value if isinstance(value, list) else [value]
-    if value is not None and not (several and all(map(is_class, several))):
-        raise TextError(f"'label' must be a class or a list of classes, got {value!r:.60}.")
-    return tuple(value) if isinstance(value, list) else value
+    label = row.get("label")
+    several = label if isinstance(label, list) else [label]
+    if label is not None and not (several and all(map(is_class, several))):
+        raise TextError(f"'label' must be a class or a list of classes, got {label!r:.60}.")
+    return Case(made, tuple(label) if isinstance(label, list) else label)
 
 
 TEXTS = TextFormat(read_json_lines, PLAIN.copy)

@@ -1,18 +1,21 @@
-"""The base of all formats: what a format offers, how lines are read, which fields are texts.
+"""Files of records: what a format offers, how lines are read, which fields are texts.
 
-A file of texts is a list of records: a text or a pair, perhaps with a label and a context.
+CSV, TSV and Parquet have their readers here; JSON Lines have a module of their own.
 """
 
 from __future__ import annotations
 
+import csv
 import gzip
+import io
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mncover.data.files import replacing
-from mncover.errors import SettingsError, TextError
+from mncover.errors import MissingExtraError, SettingsError, TextError
 from mncover.suites.model import Suite
 from mncover.types import Text, is_text
 
@@ -102,29 +105,22 @@ class Fields:
 def choose_fields(record: Any, fields: Fields) -> Fields:
     """Return the fields to read from a file, given its first record."""
     names = set(record) if isinstance(record, dict) else set()
-    for name in (fields.text, fields.pair, fields.label, fields.context):
+    listed = ", ".join(map(repr, sorted(names))) or "no fields"
+    for name in astuple(fields):
         if name is not None and name not in names:
-            raise TextError(f"no field {name!r}; it has {_list(names)}.")
-    text, pair = _text_fields(names, fields) if names else (None, None)
+            raise TextError(f"no field {name!r}; it has {listed}.")
+    text, pair = fields.text, fields.pair
+    if text is None and pair is not None:
+        raise SettingsError("`pair` names the second text; name the first one with `text` too.")
+    if text is None and names:
+        usual = (*PAIR_FIELDS, *((name, None) for name in TEXT_FIELDS))
+        text, pair = next((both for both in usual if {*both} <= {*names, None}), (None, None))
+        if text is None:
+            what = f"which field is the text? It has {listed}"
+            raise TextError(f"{what}; name one with --text (and --pair).")
     label = fields.label or ("label" if "label" in names else None)
     context = fields.context or ("context" if "context" in names else None)
     return Fields(text, pair, label, context)
-
-
-def _text_fields(names: set[str], fields: Fields) -> tuple[str, str | None]:
-    if fields.text is not None:
-        return fields.text, fields.pair
-    if fields.pair is not None:
-        raise SettingsError("`pair` names the second text; name the first one with `text` too.")
-    for first, second in PAIR_FIELDS:
-        if {first, second} <= names:
-            return first, second
-    for name in TEXT_FIELDS:
-        if name in names:
-            return name, None
-    raise TextError(
-        f"which field is the text? It has {_list(names)}; name one with --text (and --pair)."
-    )
 
 
 def pick(record: Any, fields: Fields, context: str) -> tuple[Text, Any, str]:
@@ -151,5 +147,64 @@ def _string(record: dict[str, Any], name: str) -> str:
     return value
 
 
-def _list(names: set[str]) -> str:
-    return ", ".join(repr(name) for name in sorted(names)) or "no fields"
+def _read_delimited(path: Path, delimiter: str) -> Iterator[Record]:
+    rows = csv.reader(open_lines(path), delimiter=delimiter, strict=True)
+    header: list[str] = []
+    try:
+        for row in rows:
+            place = f"{path}, line {rows.line_num}"
+            if not header:
+                header = [name.strip() for name in row]
+                if len(set(header)) != len(header):
+                    raise TextError(f"{place}: a field name occurs twice in the header.")
+            elif row and len(row) != len(header):
+                raise TextError(f"{place}: {len(row)} fields, but the header has {len(header)}.")
+            elif row:
+                yield rows.line_num, dict(zip(header, row, strict=True))
+    except csv.Error as error:
+        raise TextError(f"{path}, line {rows.line_num}: {error}.") from error
+
+
+def _copy_delimited(path: Path, places: Sequence[int], delimiter: str) -> bytes:
+    records = [record for _, record in _read_delimited(path, delimiter)]
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, delimiter=delimiter, lineterminator="\n")
+    writer.writerows([record.keys() for record in records[:1]])
+    writer.writerows(records[place].values() for place in places)
+    return buffer.getvalue().encode()
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise MissingExtraError("reading Parquet", "pyarrow", "parquet") from error
+    return pyarrow
+
+
+def _read_parquet(path: Path) -> Iterator[Record]:
+    pyarrow = _pyarrow()
+    if not path.is_file():
+        raise TextError(f"{path}: no such file.")
+    try:
+        with pyarrow.parquet.ParquetFile(path) as file:
+            rows = (row for batch in file.iter_batches() for row in batch.to_pylist())
+            yield from enumerate(rows, start=1)
+    except (pyarrow.ArrowException, OSError) as error:
+        raise TextError(f"{path}: not a readable Parquet file ({error}).") from error
+
+
+def _copy_parquet(path: Path, places: Sequence[int]) -> bytes:
+    pyarrow = _pyarrow()
+    rows = pyarrow.parquet.read_table(path).take(pyarrow.array(places, pyarrow.int64()))
+    content = io.BytesIO()
+    pyarrow.parquet.write_table(rows, content)
+    return content.getvalue()
+
+
+CSV, TSV = (
+    TextFormat(partial(_read_delimited, delimiter=d), partial(_copy_delimited, delimiter=d))
+    for d in (",", "\t")
+)
+PARQUET = TextFormat(_read_parquet, _copy_parquet, gzip=False)

@@ -1,9 +1,8 @@
 """Read the pickle of a CheckList suite without executing anything in it.
 
 A pickle is a program that can name any function and call it. This reader allows only the names
-listed below, and each stands for something inert: functions and code become marks, arrays become
-tuples of plain values, objects become bags of attributes. Any other name is refused, and nothing
-is imported.
+listed below, and each stands for something inert: functions become marks, arrays tuples of plain
+values, objects bags of attributes. Any other name is refused, and nothing is imported.
 """
 
 from __future__ import annotations
@@ -11,14 +10,11 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from mncover.errors import TextError
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 
 class Mark:
@@ -40,14 +36,13 @@ class Bag:
 
     values: dict[str, Any]
 
-    def __new__(cls) -> Self:
+    def __new__(cls) -> Bag:
         """Start empty here: unpickling does not call `__init__`."""
         made = super().__new__(cls)
         made.values = {}
         return made
 
     def __setstate__(self, state: object) -> None:
-        """Keep a state that is a dictionary with string keys."""
         if not isinstance(state, dict) or not all(isinstance(name, str) for name in state):
             raise Refused("an object whose state is not a dictionary")
         self.values = dict(state)
@@ -57,16 +52,8 @@ class SuiteBag(Bag):
     """Stands for `checklist.test_suite.TestSuite`."""
 
 
-class MFT(Bag):
-    """Stands for a minimum functionality test."""
-
-
-class INV(Bag):
-    """Stands for an invariance test."""
-
-
-class DIR(Bag):
-    """Stands for a directional test."""
+# Stand for the three types of test.
+MFT, INV, DIR = (type(name, (Bag,), {}) for name in ("MFT", "INV", "DIR"))
 
 
 class _Function:
@@ -81,7 +68,6 @@ class _Function:
         return self.call(*arguments, **options)
 
     def __setstate__(self, state: object) -> None:
-        """Refuse: a function has no state."""
         raise Refused("a state for a function")
 
 
@@ -129,7 +115,6 @@ class _Array:
 
 
 def _decoded(kind: _Dtype, content: object) -> tuple[Any, ...]:
-    """Return the plain values of an array's bytes."""
     if not isinstance(content, bytes) or kind.code == "O":
         raise Refused("an array whose content is not bytes")
     try:
@@ -147,38 +132,21 @@ def _scalar(kind: object, content: object = b"") -> Any:
     return values[0]
 
 
-def _reconstruct(*arguments: object) -> _Array:
-    return _Array()
-
-
-def _inert(*arguments: object, **options: object) -> Mark:
-    return MARK
-
-
-def _load_type(name: object = None) -> _Function | Mark:
-    """Return a function that makes marks in place of code objects; for any other type, a mark."""
-    return _INERT if name == "CodeType" else MARK
-
-
-def _import_module(name: object = None, *rest: object) -> _Module:
-    return _Module(str(name))
-
-
 _NUMPY = ("numpy.core._multiarray_umath", "numpy.core.multiarray", "numpy._core.multiarray")
-_OF_NUMPY = {"scalar": _Function(_scalar), "_reconstruct": _Function(_reconstruct)}
-_INERT = _Function(_inert)
+_OF_NUMPY = {"scalar": _Function(_scalar), "_reconstruct": _Function(lambda *_: _Array())}
 
 
 def _get_attr(owner: object = None, name: object = None) -> Any:
-    """Return the two functions that build arrays; anything else is a mark."""
+    """Return one of the two functions that build arrays; anything else is a mark."""
     if isinstance(owner, _Module) and owner.name in _NUMPY and isinstance(name, str):
         return _OF_NUMPY.get(name, MARK)
     return MARK
 
 
-def _dictionary(*arguments: object) -> dict[Any, Any]:
-    return {}
-
+_DICTIONARY = _Function(lambda *_: {})
+_INERT = _Function(lambda *_, **options: MARK)
+# dill calls the type of code objects to make one; it only names other types.
+_LOAD_TYPE = _Function(lambda name=None: _INERT if name == "CodeType" else MARK)
 
 # Everything a pickle may name. CheckList's functions become marks.
 _ALLOWED: dict[tuple[str, str], Any] = {
@@ -188,12 +156,12 @@ _ALLOWED: dict[tuple[str, str], Any] = {
     ("checklist.test_types", "DIR"): DIR,
     ("checklist.expect", "Expect"): MARK,
     ("checklist.expect", "iter_with_optional"): MARK,
-    ("collections", "OrderedDict"): _Function(_dictionary),
-    ("collections", "defaultdict"): _Function(_dictionary),
+    ("collections", "OrderedDict"): _DICTIONARY,
+    ("collections", "defaultdict"): _DICTIONARY,
     ("dill._dill", "_create_function"): _INERT,
     ("dill._dill", "_create_cell"): _INERT,
-    ("dill._dill", "_load_type"): _Function(_load_type),
-    ("dill._dill", "_import_module"): _Function(_import_module),
+    ("dill._dill", "_load_type"): _LOAD_TYPE,
+    ("dill._dill", "_import_module"): _Function(lambda name=None, *_: _Module(str(name))),
     ("dill._dill", "_get_attr"): _Function(_get_attr),
     ("numpy", "ndarray"): MARK,
     ("numpy", "dtype"): _Dtype,
@@ -211,21 +179,20 @@ class _Reader(pickle.Unpickler):
         raise Refused("an object stored elsewhere")
 
 
-def load_inert(file: BinaryIO, name: str) -> SuiteBag:
+def load_inert(file: BinaryIO) -> SuiteBag:
     """Return a pickled suite as plain values, bags and marks.
 
-    Raises `TextError`, which names the file, if the pickle is damaged or names anything that is
-    not known to be harmless.
+    Raises `TextError` if the pickle is damaged or names anything not known to be harmless.
     """
     try:
         found = _Reader(file).load()
     except Refused as error:
-        raise TextError(f"{name}: refused, because the pickle names {error}.") from None
+        raise TextError(f"refused, because the pickle names {error}.") from None
     except RecursionError:
-        raise TextError(f"{name}: refused, because the pickle is nested too deeply.") from None
+        raise TextError("refused, because the pickle is nested too deeply.") from None
     except Exception as error:  # damaged bytes make the unpickler raise almost anything
         why = str(error).splitlines()[0][:80] if str(error) else type(error).__name__
-        raise TextError(f"{name}: not a CheckList suite, or damaged ({why}).") from None
+        raise TextError(f"not a CheckList suite, or damaged ({why}).") from None
     if not isinstance(found, SuiteBag):
-        raise TextError(f"{name}: the pickle holds no CheckList suite.")
+        raise TextError("the pickle holds no CheckList suite.")
     return found
