@@ -9,8 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mncover.engine.batches import Encoding, batches_by_length, distinct
-from mncover.engine.parallel import batch_tokens, parallel
+from mncover.engine.batches import Encoding, batch_tokens, batches_by_length, distinct, parallel
 from mncover.engine.readers import NotFiniteError, Reader
 from mncover.engine.subject import Subject
 from mncover.engine.taps import Taps

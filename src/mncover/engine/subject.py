@@ -13,8 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from mncover.engine.batches import Encoding
-from mncover.engine.parallel import workers_on
+from mncover.engine.batches import Encoding, workers_on
 from mncover.errors import ModelError
 from mncover.types import Text, well_formed
 
