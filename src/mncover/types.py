@@ -1,10 +1,11 @@
-"""What every room speaks of: texts, and the settings that define what a coverage number means."""
+"""What every room uses: texts, shares as people read them, and the settings of a measurement."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
+from html import escape
 from typing import Any, TypeAlias
 
 from mncover.errors import SettingsError, TextError
@@ -108,6 +109,43 @@ def shorten(text: Text, width: int = 60) -> str:
     flat = " | ".join((text,) if isinstance(text, str) else text)
     flat = " ".join(flat.split())
     return flat if len(flat) <= width else flat[: width - 1] + "…"
+
+
+MOST_ROWS = 50  # of an HTML table
+
+
+def display_percent(share: float, digits: int = 2) -> str:
+    """Return a share as a percentage that reads 0 or 100 only if it is exactly that.
+
+    >>> display_percent(0.5), display_percent(0.999999), display_percent(0.0000001)
+    ('50.00', '99.99', '0.01')
+    """
+    least = 10**-digits
+    percent = share * 100
+    if 0 < percent < least:
+        percent = least
+    elif 100 - least < percent < 100:
+        percent = 100 - least
+    return f"{percent:.{digits}f}"
+
+
+def html_table(title: str, names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table with a title; whatever the cells hold is shown as text."""
+    head = "".join(f"<th>{escape(name)}</th>" for name in names)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
+        for row in rows[:MOST_ROWS]
+    )
+    more = f"<p>{len(rows) - MOST_ROWS:,} more rows</p>" if len(rows) > MOST_ROWS else ""
+    return (
+        f"<div><b>{escape(title)}</b><table><thead><tr>{head}</tr></thead>"
+        f"<tbody>{body}</tbody></table>{more}</div>"
+    )
+
+
+def percent(share: float | None) -> str:
+    """Return a share as a percentage, or a dash."""
+    return "-" if share is None else display_percent(share)
 
 
 MIN_BINS, MAX_BINS = 2, 1000

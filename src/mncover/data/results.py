@@ -14,12 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mncover.data import maps
-from mncover.data.display import html_table, percent
 from mncover.data.identity import Identity, Measured
 from mncover.data.layout import Layout
 from mncover.data.store import CoverageData
 from mncover.data.table import UNKNOWN
-from mncover.types import Settings
+from mncover.types import Settings, html_table, percent
 
 if TYPE_CHECKING:
     from mncover.suites.judging import Outcome

@@ -11,9 +11,9 @@ from functools import partial
 from typing import Any
 
 from mncover.criteria import CRITERIA
-from mncover.data.display import display_percent
 from mncover.data.results import ContextResult, Result
 from mncover.errors import SettingsError
+from mncover.types import display_percent
 
 
 @dataclass(frozen=True, slots=True)

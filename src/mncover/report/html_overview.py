@@ -11,14 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mncover.data import maps
-from mncover.data.display import display_percent
 from mncover.data.identity import MaskSummary
 from mncover.data.results import ContextResult, Result
 from mncover.data.store import CoverageData
 from mncover.report.columns import Column, coverage_columns, shown
 from mncover.report.describe import by_capability, counts, important
 from mncover.report.html_tests import TestPage
-from mncover.types import __version__
+from mncover.types import __version__, display_percent
 
 STRIP = 128  # positions shown of a layer at most
 CELLS = 32  # of a head's map at most, in each direction

@@ -6,7 +6,6 @@ import re
 
 from rich.console import Console
 
-from mncover.data.display import display_percent
 from mncover.data.results import ContextResult, Result
 from mncover.report.columns import (
     NAME,
@@ -19,6 +18,7 @@ from mncover.report.columns import (
 )
 from mncover.report.describe import print_failures
 from mncover.report.view import View, print_verbatim
+from mncover.types import display_percent
 
 
 def show(view: View, console: Console, folded: bool = False) -> None:
