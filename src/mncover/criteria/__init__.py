@@ -8,10 +8,7 @@ from mncover.criteria.base import Criterion
 from mncover.criteria.binned import COVER, MNCOVER
 from mncover.errors import SettingsError
 
-CRITERIA: dict[str, Criterion] = {
-    COVER.name: COVER,
-    MNCOVER.name: MNCOVER,
-}
+CRITERIA: dict[str, Criterion] = {COVER.name: COVER, MNCOVER.name: MNCOVER}
 
 
 def chosen_criteria(names: Sequence[str] | None, masks: bool) -> tuple[Criterion, ...]:

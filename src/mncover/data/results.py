@@ -37,9 +37,7 @@ class Count:
 
     def __add__(self, other: Count) -> Count:
         return Count(
-            self.covered + other.covered,
-            self.total + other.total,
-            self.reachable + other.reachable,
+            self.covered + other.covered, self.total + other.total, self.reachable + other.reachable
         )
 
     @property
