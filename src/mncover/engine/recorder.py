@@ -75,9 +75,7 @@ class Recorder:
     """Measures rows and adds them to data."""
 
     def __init__(self, engine: Engine, data: CoverageData, run: Run) -> None:
-        self.engine = engine
-        self.data = data
-        self.run = run
+        self.engine, self.data, self.run = engine, data, run
         self.total = self._on_device(data.total)
         self._open: tuple[str, dict[str, Array]] | None = None
 
@@ -214,16 +212,19 @@ class SuiteRun:
     def __init__(
         self, engine: Engine, suite: Rows, output: Path, classes: How, say: Say = silent
     ) -> None:
-        self.engine = engine
-        self.suite = suite
-        self.output = output
+        self.engine, self.suite, self.output = engine, suite, output
         self.unfinished = Unfinished(partial_path(output), "run", say)
         self.rows = suite.numbered(engine.subject.labels).by_context()
         self.outline = _outline(engine, suite, classes)
 
     def run(self) -> CoverageData:
         """Measure the suite, or what is left of it, and write the data file."""
-        data, run = self._resumed() or (CoverageData(self.engine.identity()), self._new_run())
+        data = self.unfinished.load(self._read, _texts_in)
+        if data is None:
+            data = CoverageData(self.engine.identity())
+            run = Run.start(str(self.suite.path), self.suite.fingerprint, len(self.rows))
+        else:
+            run = data.runs[-1]
         if self.outline is not None:
             data.outlines[run.id] = self.outline.to_json()
         recorder = Recorder(self.engine, data, run)
@@ -238,15 +239,11 @@ class SuiteRun:
         """Return what an earlier call wrote to the data file, if it is exactly this run."""
         if not self.output.exists():
             return None
-        quiet = Unfinished(self.output, "run")
-        data = quiet.load(self._read, lambda found: f"{len(found.table):,} texts")
+        data = Unfinished(self.output, "run").load(self._read, _texts_in)
         if data is None or len(data.runs) != 1 or data.incomplete:
             return None
         mine = None if self.outline is None else self.outline.to_json()
         return data if data.outlines.get(data.runs[0].id) == mine else None
-
-    def _new_run(self) -> Run:
-        return Run.start(str(self.suite.path), self.suite.fingerprint, len(self.rows))
 
     def _record(self, recorder: Recorder, rows: Rows) -> None:
         data = recorder.data
@@ -265,16 +262,15 @@ class SuiteRun:
                     save()
                 raise
 
-    def _resumed(self) -> tuple[CoverageData, Run] | None:
-        """Return the unfinished work of this very run, if there is any."""
-        data = self.unfinished.load(self._read, lambda found: f"{len(found.table):,} texts")
-        return None if data is None else (data, data.runs[-1])
-
     def _read(self, path: Path) -> CoverageData | None:
         """Read a data file of this suite and this engine; otherwise return None, or raise."""
         data = datafile.read(path)
         data.identity.require_same(self.engine.identity())
         return data if data.runs[-1].suite_fingerprint == self.suite.fingerprint else None
+
+
+def _texts_in(data: CoverageData) -> str:
+    return f"{len(data.table):,} texts"
 
 
 def _outline(engine: Engine, suite: Rows, classes: How) -> Outline | None:
