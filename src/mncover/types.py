@@ -20,9 +20,8 @@ BETWEEN = "\x1f"
 
 def is_text(value: Any) -> bool:
     """Return whether a value is a string or a tuple of two strings."""
-    if isinstance(value, str):
-        return True
-    return isinstance(value, tuple) and len(value) == 2 and all(isinstance(v, str) for v in value)
+    pair = isinstance(value, tuple) and len(value) == 2
+    return isinstance(value, str) or (pair and all(isinstance(v, str) for v in value))
 
 
 def check_texts(texts: Iterable[Any]) -> list[Text]:
@@ -120,13 +119,10 @@ def display_percent(share: float, digits: int = 2) -> str:
     >>> display_percent(0.5), display_percent(0.999999), display_percent(0.0000001)
     ('50.00', '99.99', '0.01')
     """
-    least = 10**-digits
-    percent = share * 100
-    if 0 < percent < least:
-        percent = least
-    elif 100 - least < percent < 100:
-        percent = 100 - least
-    return f"{percent:.{digits}f}"
+    least, shown = 10**-digits, share * 100
+    if 0 < shown < 100:
+        shown = min(max(shown, least), 100 - least)
+    return f"{shown:.{digits}f}"
 
 
 def html_table(title: str, names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

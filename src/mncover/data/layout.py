@@ -7,7 +7,6 @@ A site is one layer's hidden states (`hidden.0` … `hidden.D`) or one layer's a
     attention   groups = heads k  rows = query i       columns = key j
 
 A text of T tokens touches the rows below T, and in attention also only the columns below T.
-This file knows nothing of models, texts or values.
 """
 
 from __future__ import annotations

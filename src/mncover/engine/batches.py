@@ -118,7 +118,7 @@ def parallel(n: int) -> Iterator[Map]:
     is running, and torch has its threads back.
     """
     if n <= 1:
-        yield _one_by_one
+        yield lambda work, items: map(work, items)
         return
     before = torch.get_num_threads()
     pool = ThreadPoolExecutor(n, "mncover")
@@ -130,16 +130,11 @@ def parallel(n: int) -> Iterator[Map]:
         torch.set_num_threads(before)
 
 
-def _one_by_one(work: Callable[[Item], Found], items: Iterable[Item]) -> Iterator[Found]:
-    return map(work, items)
-
-
 class _Pooled:
     """A `map` over a pool of threads."""
 
     def __init__(self, pool: ThreadPoolExecutor, ahead: int) -> None:
-        self.pool = pool
-        self.ahead = ahead
+        self.pool, self.ahead = pool, ahead
 
     def __call__(self, work: Callable[[Item], Found], items: Iterable[Item]) -> Iterator[Found]:
         waiting: deque[Future[Found]] = deque()

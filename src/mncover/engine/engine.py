@@ -61,14 +61,11 @@ class Engine:
         if batch_size < 1:
             raise SettingsError(f"`batch_size` must be at least 1, got {batch_size}.")
         subject.check_length(settings.max_length)
-        self.subject = subject
-        self.settings = settings
+        self.subject, self.settings, self.masks = subject, settings, masks
+        self.batch_size, self.progress = batch_size, progress
         self.criteria = {criterion.name: criterion for criterion in criteria}
         self.groups = grouped(criteria, settings)
         self._group_of = {name: group for group in self.groups for name in group.names}
-        self.masks = masks
-        self.batch_size = batch_size
-        self.progress = progress
         self.taps = find_taps(subject)
         self.layout = self.taps.layout(settings.max_length)
         self.kernels = kernels_for(self.layout, subject.device, kernels)
@@ -188,10 +185,9 @@ class Engine:
             digests = self.model_fingerprint, self.tokenizer_fingerprint
             key = calibration.cache_key(*digests, texts, self.taps, self.settings.max_length)
             path = cache_folder("ranges") / f"{key}.safetensors"
+        what = self.taps, self.kernels, texts, self.batch_size
         with self.bar("Calibrating", len(texts)) as advance:
-            return calibration.calibrate(
-                self.taps, self.kernels, texts, self.batch_size, advance, path
-            )
+            return calibration.calibrate(*what, advance, path)
 
     @property
     def _setup(self) -> Setup:

@@ -31,9 +31,7 @@ class NotFiniteError(Exception):
 
     def __init__(self, site: Site, rows: list[int], values: Array) -> None:
         super().__init__(site.name)
-        self.site = site
-        self.rows = rows
-        self.values = values
+        self.site, self.rows, self.values = site, rows, values
 
 
 class Reader(Protocol):
@@ -68,9 +66,7 @@ class _SiteReader:
     """
 
     def __init__(self, kernels: Kernels, low: Array, high: Array, keep: Keep | None = None) -> None:
-        self.kernels = kernels
-        self.low, self.high = low, high
-        self.keep = keep
+        self.kernels, self.low, self.high, self.keep = kernels, low, high, keep
         self.locks = {site: Lock() for site in kernels.layout.sites}
 
     def begin(self, rows: list[int], ids: Tensor) -> Read:

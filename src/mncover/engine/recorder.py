@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -45,9 +46,8 @@ class _Answer(NamedTuple):
 class _Known:
     """The texts that the present context has had, with their answers."""
 
-    def __init__(self) -> None:
-        self.context: str | None = None
-        self.answers: dict[Text, _Answer] = {}
+    context: str | None = None
+    answers: dict[Text, _Answer]
 
     def of(self, context: str) -> dict[Text, _Answer]:
         """Return those of a context; another context starts with none."""
@@ -59,15 +59,11 @@ class _Known:
 def _firsts(rows: Rows) -> list[int]:
     """Return the rows whose text their context did not have before."""
     found: list[int] = []
-    seen: set[Text] = set()
-    context: str | None = None
-    for row, text in enumerate(rows.texts):
-        if rows.contexts[row] != context:
-            context = rows.contexts[row]
-            seen.clear()
-        if text not in seen:
-            seen.add(text)
-            found.append(row)
+    for _, part in groupby(range(len(rows)), lambda row: rows.contexts[row]):
+        first: dict[Text, int] = {}
+        for row in part:
+            first.setdefault(rows.texts[row], row)
+        found += first.values()
     return found
 
 
@@ -151,7 +147,7 @@ class Recorder:
 
         `total` is the union as it was before the block.
         """
-        opened = None if self._open is None else (self._open[0], self._copy(self._open[1]))
+        opened = self._open and (self._open[0], self._copy(self._open[1]))
         snapshot = self.data.snapshot()
         try:
             yield

@@ -1,8 +1,7 @@
 """Codes in the order of the texts, though the model runs them by length.
 
-Texts are taken in windows. A window's texts are run in length-sorted batches, their codes wait
-in a spool, and whoever walks the window reads them in order. The larger the window, the fuller
-the batches: below a few thousand texts the model, not the walk, becomes slow.
+A window's texts are run in length-sorted batches, their codes wait in a spool, and whoever walks
+the window reads them in order. The larger the window, the fuller the batches.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 
 from mncover.criteria.base import Group
 from mncover.engine.batches import Encoding, distinct
-from mncover.engine.kernels.base import Array, Kernels, code_type
+from mncover.engine.kernels.base import Array, code_type
 from mncover.engine.measure import Advance, measure
 from mncover.engine.readers import EncodeReader, Reader, Setup, Spool
 from mncover.engine.taps import Taps
@@ -120,7 +119,9 @@ class Windows:
             rows = range(start, start + len(case))
             start = rows.stop
             touched = sum(kernels.layout.touched(encodings[row].length) for row in rows)
-            size = sum(_bytes(kernels, touched, group.cells) for group in self.setup.groups)
+            cells = [group.cells for group in self.setup.groups]
+            on_disk = sum(kernels.disk_bytes(touched, n) for n in cells)
+            size = on_disk or sum(touched * code_type(n).itemsize for n in cells)
             if part and used + size > limit:
                 yield part
                 part, used = [], 0
@@ -128,10 +129,6 @@ class Windows:
             used += size
         if part:
             yield part
-
-
-def _bytes(kernels: Kernels, codes: int, cells: int) -> int:
-    return kernels.disk_bytes(codes, cells) or codes * code_type(cells).itemsize
 
 
 def _by_number(cases: Sequence[Sequence[Text]]) -> Iterator[list[Sequence[Text]]]:

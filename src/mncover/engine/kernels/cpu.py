@@ -92,8 +92,8 @@ class CpuKernels(Kernels):
         return out
 
     def copy_touched(self, length: int, cells: int, source: Array, target: Array) -> None:
-        per_neuron = maps.ints_per_neuron(cells)
-        loops.copy_touched(self._table(cells), length, per_neuron, source, target)
+        table, per_neuron = self._table(cells), maps.ints_per_neuron(cells)
+        loops.copy_touched(table, length, per_neuron, source, target)
 
 
 def _store(codes: NDArray[np.int64], bits: Array) -> None:

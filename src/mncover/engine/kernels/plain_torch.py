@@ -159,8 +159,7 @@ class Places:
     """
 
     def __init__(self, layout: Layout, device: torch.device) -> None:
-        self.layout = layout
-        self.device = device
+        self.layout, self.device = layout, device
         self._kept: OrderedDict[tuple[str, int], Tensor] = OrderedDict()
 
     def hidden(self, length: int) -> int:
