@@ -11,7 +11,7 @@ import pytest
 import typer
 
 from mncover.cli import app, main
-from mncover.cli.config import Config
+from mncover.cli.options import Config
 from tests import messages, modules
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 # Optional packages, and the modules that may import them.
 OPTIONAL = {
-    "pyarrow": {"mncover.suites.formats.tables"},
+    "pyarrow": {"mncover.suites.formats.records"},
     "matplotlib": {"mncover.report.plots"},
     "jinja2": {"mncover.report.html"},
     "tomli": {"mncover.data.files"},

@@ -21,10 +21,8 @@ from mncover.data.results import REDUNDANT_AT, Result, summarize
 from mncover.data.store import CoverageData
 from mncover.errors import MismatchError, ModelError
 from mncover.report import plots
-from mncover.selection.greedy import greedy
-from mncover.selection.saturation import THRESHOLDS, Curve, saturation
-from mncover.selection.sequential import Selection, sequential_filter
-from mncover.selection.sets import DRAWS, Comparison, compare_sets
+from mncover.selection.filters import Selection, greedy, sequential_filter
+from mncover.selection.sets import DRAWS, THRESHOLDS, Comparison, Curve, compare_sets, saturation
 from mncover.suites.judging import judge_data
 from mncover.suites.model import How
 from mncover.suites.rows import Rows

@@ -47,7 +47,7 @@ CRITERIA["toy"] = Toy()
 """,
     "toy_report": """
 from mncover.report import REPORTS
-from mncover.report.view import Report
+from mncover.report.columns import Report
 
 def show(view, console):
     console.print(f"a toy about {view.result.texts} texts")

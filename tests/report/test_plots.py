@@ -12,7 +12,7 @@ import pytest
 from mncover.coverage import Coverage
 from mncover.errors import MissingExtraError, SettingsError
 from mncover.report.plots import require_plotting, saturation_figure, save_figure, trade_off
-from mncover.selection.saturation import Curve
+from mncover.selection.sets import Curve
 
 
 def test_figures_show_the_results_numbers(measured: Coverage) -> None:
@@ -75,7 +75,7 @@ def test_curves_are_of_one_criterion() -> None:
 def test_the_trade_off_of_a_sweep_is_drawn(tmp_path: Path) -> None:
     from mncover.masks.sweep import Point
 
-    points = [Point(value, value, value / 2, 0.9, 0.8, 0.95) for value in (0.5, 0.7)]
+    points = [Point(value, value / 2, 0.9, 0.8, 0.95, value) for value in (0.5, 0.7)]
     trade_off(points, "words_kept", tmp_path / "x.svg")
     assert "<svg" in (tmp_path / "x.svg").read_text()
 

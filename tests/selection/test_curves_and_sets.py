@@ -10,8 +10,7 @@ import pytest
 from mncover.coverage import Coverage
 from mncover.errors import SettingsError
 from mncover.report.sets import averages, reductions
-from mncover.selection.saturation import Curve
-from mncover.selection.sets import sample_size
+from mncover.selection.sets import Curve, sample_size
 from tests import tiny
 from tests.slow import SlowCover
 
@@ -65,7 +64,7 @@ def test_a_long_curve_is_thinned_but_keeps_its_end(monkeypatch: pytest.MonkeyPat
     cov, _, _ = subjects("bert")
     texts = tiny.texts(20, seed=5)
     (whole,) = cov.curve("a", texts, ())
-    monkeypatch.setattr("mncover.selection.saturation.POINTS", 5)
+    monkeypatch.setattr("mncover.selection.sets.POINTS", 5)
     (thin,) = cov.curve("a", texts, ())
     assert thin.texts == (1, 6, 10, 15, 20) or len(thin.texts) == 5
     assert (thin.texts[0], thin.texts[-1]) == (1, 20)

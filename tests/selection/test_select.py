@@ -179,6 +179,6 @@ def test_greedy_says_how_much_space_it_needs(monkeypatch: pytest.MonkeyPatch) ->
     cov = Coverage(*tiny.make("bert"), max_length=10)
     cov.calibrate(tiny.texts(4, seed=6), cache=False)
     usage = type("Usage", (), {"free": 10})
-    monkeypatch.setattr("mncover.selection.greedy.shutil.disk_usage", lambda path: usage)
+    monkeypatch.setattr("mncover.selection.filters.shutil.disk_usage", lambda path: usage)
     with pytest.raises(SettingsError, match="GB are free"):
         cov.greedy(tiny.texts(4, seed=5))

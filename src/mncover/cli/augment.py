@@ -10,7 +10,7 @@ from rich.console import Console
 
 from mncover.augment import transforms as t
 from mncover.cli import options as o
-from mncover.cli.config import Config, argument, flag, listed, option
+from mncover.cli.options import Config, argument, flag, listed, option
 from mncover.criteria import CRITERIA, chosen_criteria
 from mncover.errors import SettingsError
 from mncover.report.tables import plain_table

@@ -10,7 +10,7 @@ from typing import Any
 import typer
 
 from mncover.cli import options as o
-from mncover.cli.config import Config
+from mncover.cli.options import Config
 from mncover.data.datafile import read_header
 from mncover.data.files import cache_folder
 from mncover.types import __version__

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from rich.console import Console
 
-from mncover.cli.config import Config, option
+from mncover.cli.options import Config, option
 from mncover.cli.run import measure
 from mncover.data.datafile import DEFAULT_NAME
 from mncover.data.files import cache_folder

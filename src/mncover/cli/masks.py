@@ -10,7 +10,7 @@ from typing import Annotated, Any, cast, get_args
 from rich.console import Console
 
 from mncover.cli import options as o
-from mncover.cli.config import Config, argument, listed, option, written
+from mncover.cli.options import Config, argument, listed, option, written
 from mncover.data.display import display_percent
 from mncover.errors import MaskError, SettingsError, TextError
 from mncover.masks.masks import Masks, Unseen

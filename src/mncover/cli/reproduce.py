@@ -15,7 +15,7 @@ from rich.console import Console
 
 from mncover.augment.transforms import Resources
 from mncover.cli import options as o
-from mncover.cli.config import Config, flag, option
+from mncover.cli.options import Config, flag, option
 from mncover.cli.sets import draw, draw_comparison
 from mncover.masks.settings import chosen_settings
 from mncover.selection.sets import DRAWS

@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.console import Console
 
 from mncover.cli import options as o
-from mncover.cli.config import Config
+from mncover.cli.options import Config
 from mncover.cli.reports import exit_code
 from mncover.coverage import Coverage
 from mncover.report.text import print_report

@@ -11,7 +11,7 @@ import numpy as np
 from rich.console import Console
 
 from mncover.cli import options as o
-from mncover.cli.config import Config, flag, listed, option, written
+from mncover.cli.options import Config, flag, listed, option, written
 from mncover.coverage import Coverage
 from mncover.errors import DataFileError, MismatchError, SettingsError
 from mncover.report.sets import comparison_table, comparison_to_json, conclusions

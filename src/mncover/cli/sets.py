@@ -9,11 +9,10 @@ from typing import Annotated, Any
 from rich.console import Console
 
 from mncover.cli import options as o
-from mncover.cli.config import Config, argument, option
+from mncover.cli.options import Config, argument, option
 from mncover.errors import SettingsError
 from mncover.report.plots import require_plotting
-from mncover.selection.saturation import THRESHOLDS
-from mncover.selection.sets import DRAWS
+from mncover.selection.sets import DRAWS, THRESHOLDS
 
 
 @o.configured(*o.MEASURING, "context")

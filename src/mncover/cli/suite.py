@@ -11,7 +11,7 @@ from rich.console import Console
 
 from mncover.augment.recipes import make_suite
 from mncover.cli import options as o
-from mncover.cli.config import argument, listed, option, written
+from mncover.cli.options import argument, listed, option, written
 from mncover.report.describe import describe_suite, outcome_table, outcomes_to_json, suite_table
 from mncover.suites.exchange import CERTAIN, FORMATS, export_texts, index_path, read_predictions
 from mncover.suites.formats import SUITE_FORMATS, load_suite, save_suite

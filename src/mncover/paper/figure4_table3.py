@@ -14,16 +14,10 @@ from rich.text import Text as RichText
 
 from mncover.coverage import Coverage
 from mncover.errors import SettingsError
-from mncover.report.plots import (
-    comparison_figure,
-    require_plotting,
-    saturation_figure,
-    save_figure,
-)
+from mncover.report.plots import comparison_figure, require_plotting, saturation_figure, save_figure
 from mncover.report.sets import overlap_table, reduction_table, set_table, to_json, write_curves
 from mncover.report.tables import write_json, write_text
-from mncover.selection.saturation import THRESHOLDS, Curve
-from mncover.selection.sets import DRAWS, Comparison
+from mncover.selection.sets import DRAWS, THRESHOLDS, Comparison, Curve
 from mncover.suites.rows import Rows
 from mncover.types import Text
 
@@ -74,16 +68,16 @@ def draw_curves(
 ) -> list[Curve]:
     """Measure the saturation curves of lists of texts; write CSV, text and figures to a folder.
 
-    `suite` is what titles call the texts, `name` what the figures' files are called, and `paper`
-    has the paper's average reductions.
+    `suite` names the texts, `name` the figures' files; `paper` has the paper's mean reductions.
     """
     require_plotting()
     curves: list[Curve] = []
     for title, texts in lists.items():
         curves += cov.curve(title, texts, thresholds, range(shuffles))
     write_curves(curves, output)
+    model = Path(cov.engine.subject.name).name
     figures = {
-        one.name: saturation_figure(curves, f"{one.title} of {_model(cov)} by {suite}", one.name)
+        one.name: saturation_figure(curves, f"{one.title} of {model} by {suite}", one.name)
         for one in cov.engine.criteria.values()
     }
     _write(reduction_table(curves, paper), output / "reductions.txt", figures, name, console)
@@ -108,19 +102,15 @@ def compare_files(
     write_json(output / f"{name}.json", to_json(found))
     parts: list[RenderableType] = []
     figures: dict[str, Any] = {}
+    model = Path(cov.engine.subject.name).name
     for one in found:
         drawn = f"{one.texts:,} texts of each set, mean of {one.draws} draws"
         heading = RichText(f"{one.title} of {drawn} (and where 95 % of them lie)", "bold")
         parts += [heading, set_table(one), "", overlap_table(one), ""]
-        title = f"{one.title} of {_model(cov)}, set by set"
-        figures[one.criterion] = comparison_figure(one, title)
+        figures[one.criterion] = comparison_figure(one, f"{one.title} of {model}, set by set")
     tables = Group(*parts, *([RichText(paper)] if paper else []))
     _write(tables, output / f"{name}.txt", figures, name, console)
     return found
-
-
-def _model(cov: Coverage) -> str:
-    return Path(cov.engine.subject.name).name
 
 
 def _write(

@@ -1,8 +1,7 @@
 """Tables 1, 2 and 6: are the cases that filtering by coverage leaves more likely to fail?
 
-For each test: the paper's protocol, what chance achieves under the same protocol, and a clean
-protocol that compares coverage with other scores. Every test has a data file in the output
-folder; one that is there already is not measured again.
+For each test: the paper's protocol, what chance achieves under it, and a clean protocol that
+compares coverage with other scores. A test whose data file exists is not measured again.
 """
 
 from __future__ import annotations
@@ -15,16 +14,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 
 from mncover.coverage import Coverage
 from mncover.data.files import Say, silent
 from mncover.data.store import CoverageData
 from mncover.errors import MismatchError, ModelError, SettingsError
-from mncover.paper.filtering_report import print_tables, write_tables
+from mncover.paper.filtering_report import PAPER, print_tables, write_tables
 from mncover.selection import chance
-from mncover.selection.budgets import Scores
+from mncover.selection.budgets import Indices, Scores
 from mncover.selection.cases import Cases, cases_of
 from mncover.selection.chance import Verdicts
 from mncover.selection.scores import available, gain_score, score_cases
@@ -36,29 +34,13 @@ from mncover.types import Text
 if TYPE_CHECKING:
     from mncover.engine.subject import Subject
 
+Judgement = tuple[str | None, dict[str, Verdicts]]  # a model's name, and its verdicts by test
+
 QUANTILES = tuple(q / 10 for q in range(1, 11))
 BUDGETS = (0.1, 0.2, 0.4)
-SENTIMENT_TESTS = (
-    *("change names", "add negative phrases", "protected: race", "used to, but now"),
-    *("protected: sexual", "change locations", "change neutral words with BERT", "contractions"),
-    *("2 typos", "change numbers", "typos", "neutral words in context", "protected: religion"),
-    *("add random urls and handles", "simple negations: not neutral is still neutral"),
-    *("simple negations: not negative", "my opinion is what matters", "punctuation", "Q & A: yes"),
-    *("Q & A: no", "simple negations: negative", "reducers", "intensifiers"),
-)
-QQP_TESTS = (
-    *("Change first name in one of the questions", "add one typo"),
-    *("Product of paraphrases(q1) * paraphrases(q2)", "Replace synonyms in real pairs"),
-    *("Symmetry: f(a, b) = f(b, a)", "Testing implications"),
-    *("same adjectives, different people v3", "same adjectives, different people"),
-    "Change same location in both questions",
-)
+SENTIMENT_TESTS, QQP_TESTS = PAPER["sentiment"], PAPER["qqp"]
 # The tests of each table in the paper's order, and how many texts of each test the paper uses.
-TABLES = {
-    "table1": (SENTIMENT_TESTS, 1500),
-    "table2": (SENTIMENT_TESTS, 1500),
-    "table6": (QQP_TESTS, 200),
-}
+TABLES = {table: (PAPER[tests], texts) for table, (tests, texts) in PAPER["tables"].items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,19 +67,18 @@ class PaperOutcome:
 def paper_protocol(
     verdicts: Verdicts,
     candidates: int,
-    kept: NDArray[np.int64],
+    kept: Indices,
     gains: Scores,
     shuffles: int = 1000,
     seed: int = 0,
 ) -> PaperOutcome:
     """Judge a sequential filter as the paper does.
 
-    `verdicts` are those of all cases of the test, of which the first `candidates` were visited;
-    `kept` are the cases that the filter kept, with their `gains`. At each of ten quantiles of the
-    gains, the cases with at least that gain are kept; the maximum and the mean of the ten failure
-    rates are reported. The maximum of ten is high by chance alone, so the gains are also permuted
-    over the kept cases many times: `null_mean` and `null_high` are the mean and the 97.5 % point
-    of the maxima found this way, and the p-values say how often chance does at least as well.
+    The filter visited the first `candidates` of all cases, and kept some, with their `gains`. At
+    each of ten quantiles of the gains, the cases with at least that gain are kept; the maximum and
+    the mean of the ten failure rates are reported. The maximum of ten is high by chance alone, so
+    the gains are also permuted over the kept cases many times: `null_mean` and `null_high` are the
+    mean and the 97.5 % point of these maxima; p-values say how often chance does at least as well.
     """
     n, mine = len(verdicts), verdicts[kept]
     rates = _rates_by_quantile(mine, gains)
@@ -106,18 +87,19 @@ def paper_protocol(
     shuffled = [_rates_by_quantile(random.permutation(mine), gains) for _ in range(shuffles)]
     nulls = np.array([_known(np.max, found) for found in shuffled])
     means = np.array([_known(np.mean, found) for found in shuffled])
+    maximum, mean = _known(np.max, rates), _known(np.mean, rates)
     return PaperOutcome(
         failure_rate=chance.failure_rate(verdicts),
-        maximum=_known(np.max, rates),
-        mean=_known(np.mean, rates),
+        maximum=maximum,
+        mean=mean,
         reduction=1 - first / n,
         truncation=1 - candidates / n,
         redundancy=(candidates - len(kept)) / n,
         cut=(len(kept) - first) / n,
         null_mean=_known(np.mean, nulls),
         null_high=float(np.nanquantile(nulls, 0.975)) if np.isfinite(nulls).any() else math.nan,
-        p_value=chance.p_value(_known(np.max, rates), nulls),
-        mean_p_value=chance.p_value(_known(np.mean, rates), means),
+        p_value=chance.p_value(maximum, nulls),
+        mean_p_value=chance.p_value(mean, means),
     )
 
 
@@ -172,33 +154,25 @@ def table_row(
 
 
 def _judged(cases: Cases, verdicts: Verdicts, candidates: int, seed: int) -> Judged:
-    elsewhere = verdicts is not cases.verdicts
-    left_out = {"random"} if elsewhere else {"random", "failing"}  # "failing" would be cheating
+    known = None if verdicts is cases.verdicts else cases.verdicts
+    # The failures that are looked for must not be known.
+    left_out = ("random", "failing") if known is None else ("random",)
     names = [name for name in available(cases) if name not in left_out]
     scores = {name: score_cases(cases, name, seed) for name in names}
-    known = cases.verdicts if elsewhere else None
     paper: dict[str, PaperOutcome] = {}
     for criterion in cases.data.identity.names:
-        gains = scores.get(gain_score(criterion))
-        if gains is not None:
-            kept = np.flatnonzero(gains[:candidates] > 0)
-            paper[criterion] = paper_protocol(verdicts, candidates, kept, gains[kept], seed=seed)
-    clean = {
-        f"{100 * share:.0f}": {
-            **{name: chance.at_budget(verdicts, s, share, known) for name, s in scores.items()},
-            "random": chance.random_at_budget(verdicts, share),
-        }
-        for share in BUDGETS
-    }
-    return Judged(
-        cases=len(verdicts),
-        judged=int((verdicts != NOT_JUDGED).sum()),
-        failing=int((verdicts == FAILS).sum()),
-        failure_rate=chance.failure_rate(verdicts),
-        paper=paper,
-        clean=clean,
-        apfd={name: chance.apfd(verdicts, mine) for name, mine in scores.items()},
-    )
+        if (score := gain_score(criterion)) in scores:
+            kept = np.flatnonzero(scores[score][:candidates] > 0)
+            gains = scores[score][kept]
+            paper[criterion] = paper_protocol(verdicts, candidates, kept, gains, seed=seed)
+    clean = {}
+    for share in BUDGETS:
+        found = {name: chance.at_budget(verdicts, s, share, known) for name, s in scores.items()}
+        clean[f"{100 * share:.0f}"] = found | {"random": chance.random_at_budget(verdicts, share)}
+    judged, failing = int((verdicts != NOT_JUDGED).sum()), int((verdicts == FAILS).sum())
+    apfd = {name: chance.apfd(verdicts, mine) for name, mine in scores.items()}
+    rate = chance.failure_rate(verdicts)
+    return Judged(len(verdicts), judged, failing, rate, paper, clean, apfd)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,8 +207,7 @@ def reproduce_filtering(
     """Make one of the tables in a folder and print it to a console, if one is given.
 
     `train` calibrates `cov`. `judge` is a second model that judges the cases too, or the folder
-    of that model's own table. `texts` is how many texts of each test the paper's protocol uses;
-    the default is the paper's number.
+    of its own table. `texts` is how many texts of each test the paper's protocol uses.
     """
     subject = _classifier(cov.engine.subject)
     chosen, missing = _tests(suite, table)
@@ -248,14 +221,11 @@ def reproduce_filtering(
         say(f"{len(data) + 1} of {len(parts)}: {name} ({len(chosen[name].cases):,} cases)")
         data.append(cov.run(part, path, classes=classes, say=say, reuse=True).data)
     judged_by, verdicts = _judge(judge, cov, chosen, parts, classes)
-    first_texts = texts or TABLES[table][1]
-    rows = [
-        table_row(name, cases_of(mine), first_texts, verdicts.get(name))
-        for name, mine in zip(parts, data, strict=True)
-    ]
+    first, named = texts or TABLES[table][1], zip(parts, data, strict=True)
+    rows = [table_row(name, cases_of(mine), first, verdicts.get(name)) for name, mine in named]
     titles = {one.name: one.title for one in data[0].identity.criteria}
     about = (table, Path(subject.name).name, judged_by, suite_path.name)
-    found = Filtering(*about, first_texts, subject.n_labels, missing, titles, rows)
+    found = Filtering(*about, first, subject.n_labels, missing, titles, rows)
     write_tables(found, output)
     if console is not None:
         print_tables(found, console)
@@ -285,7 +255,7 @@ def _data_files(folder: Path) -> Iterator[Path]:
 
 def _judge(
     judge: str | None, cov: Coverage, suite: Suite, parts: dict[str, Rows], classes: How
-) -> tuple[str | None, dict[str, Verdicts]]:
+) -> Judgement:
     """Return the second model's name and its verdicts on the cases of each test."""
     if judge is None:
         return None, {}
@@ -301,11 +271,11 @@ def _judge(
     with engine.bar("Judging", len(texts)) as advance:
         found = class_probabilities(subject, encodings, engine.batch_size, advance)
     answers = in_suite_classes(found, subject.labels, suite.labels, classes)
-    outcomes = judge_suite(suite, answers)
-    return Path(judge).name, {outcome.test.name: outcome.verdicts for outcome in outcomes}
+    verdicts = {one.test.name: one.verdicts for one in judge_suite(suite, answers)}
+    return Path(judge).name, verdicts
 
 
-def _judged_before(folder: Path, parts: dict[str, Rows]) -> tuple[str | None, dict[str, Verdicts]]:
+def _judged_before(folder: Path, parts: dict[str, Rows]) -> Judgement:
     """Return the same from the folder of the second model's own table."""
     model, verdicts = None, {}
     for path, (name, part) in zip(_data_files(folder), parts.items(), strict=False):

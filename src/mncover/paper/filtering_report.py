@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,14 +23,10 @@ if TYPE_CHECKING:
 
 AVERAGE = "average"
 PARTS = ("reduction", "truncation", "redundancy", "cut")
-# The paper's reductions, in percent, that need no model: every candidate case adds coverage, so
-# they depend only on the number of texts used and on the first quantile.
-PAPER_REDUCTIONS = {
-    "change names": 62.84,
-    "change locations": 86.47,
-    "contractions": 34.80,
-    "typos": 10.00,
-}
+# The tests of the paper's tables in its order, and those of its reductions, in percent, that need
+# no model: they depend only on the number of texts used and on the first quantile.
+PAPER = json.loads((resources.files("mncover.paper") / "filtering.json").read_text("utf-8"))
+PAPER_REDUCTIONS: dict[str, float] = PAPER["reductions"]
 
 Record = dict[str, Any]  # a row as plain values
 Records = Sequence[Record]  # of which the last is the average
@@ -37,7 +35,8 @@ Parts = Iterator[Text | Table]
 
 def write_tables(found: Filtering, output: Path) -> None:
     """Write the table as JSON, CSV and text to a folder."""
-    records = _without_nan(_records(found.rows))
+    plain = json.dumps(_records(found.rows))
+    records = json.loads(plain, parse_constant=lambda name: None)  # NaN
     content = {**asdict(found), "rows": records[:-1], "average": records[-1]}
     del content["titles"]
     write_json(output / f"{found.table}.json", content)
@@ -62,14 +61,6 @@ def _average(records: Sequence[Any]) -> Any:
     if isinstance(first, dict):
         return {name: _average([record[name] for record in records]) for name in first}
     return AVERAGE if isinstance(first, str) else mean(records)
-
-
-def _without_nan(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _without_nan(inner) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [_without_nan(inner) for inner in value]
-    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def _flat(record: Record, prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -131,9 +122,9 @@ def _parts(found: Filtering, records: Records) -> Parts:
     title = f"{found.table}: {found.model} on {found.suite}"
     yield from _paper_parts(found, records, "own", title)
     for criterion, name in found.titles.items():
-        yield _heading(f"Where the reduction by {name} comes from, % of all cases")
+        heading = f"Where the reduction by {name} comes from, % of all cases"
         columns = ("Cases", "Visited", *PARTS, "paper")
-        yield _table(columns, records, partial(_reduction_cells, criterion))
+        yield from _table(heading, columns, records, partial(_reduction_cells, criterion))
     yield from _clean_parts(found, records, "own", f"The clean protocol, {found.model}")
     if found.judge is not None:
         title = f"Chosen by {found.model}, judged by {found.judge}"
@@ -141,17 +132,16 @@ def _parts(found: Filtering, records: Records) -> Parts:
         yield from _clean_parts(found, records, "other", title)
 
 
-def _heading(text: str) -> Text:
-    return Text(f"\n{text}", style="bold")
-
-
-def _table(columns: Sequence[str], records: Records, cells: Callable[[Any], list[str]]) -> Table:
+def _table(
+    heading: str, columns: Sequence[str], records: Records, cells: Callable[[Any], list[str]]
+) -> Parts:
+    yield Text(f"\n{heading}", style="bold")
     table = plain_table("Test", *columns, width=14, narrow=True)
     for record in records[:-1]:
         table.add_row(Text(record["test"]), *cells(record))
     table.add_section()
     table.add_row(AVERAGE, *cells(records[-1]), style="bold")
-    return table
+    yield table
 
 
 def _show(value: float, how: str = ".2f") -> str:
@@ -166,19 +156,17 @@ def _paper_parts(found: Filtering, records: Records, who: str, title: str) -> Pa
     columns = ("D %", "max", "mean", "Δ", "null", "97.5 %", "p", "p mean")
     judged = [getattr(row, who) for row in found.rows]
     for criterion, name in found.titles.items():
-        yield _heading(f"{title}: the paper's protocol, {name}")
-        yield _table(columns, records, partial(_paper_cells, criterion, who))
+        heading = f"{title}: the paper's protocol, {name}"
+        yield from _table(heading, columns, records, partial(_paper_cells, criterion, who))
         yield Text(_paper_summary(judged, criterion))
 
 
 def _paper_cells(criterion: str, who: str, record: Record) -> list[str]:
     o = record[who]["paper"][criterion]
-    return [
-        *(_percent(o[name]) for name in ("failure_rate", "maximum", "mean")),
-        _show(100 * o["delta"], "+.2f"),
-        *(_percent(o[name]) for name in ("null_mean", "null_high")),
-        *(_show(o[name], ".3f") for name in ("p_value", "mean_p_value")),
-    ]
+    rates = [_percent(o[name]) for name in ("failure_rate", "maximum", "mean")]
+    nulls = [_percent(o[name]) for name in ("null_mean", "null_high")]
+    p_values = [_show(o[name], ".3f") for name in ("p_value", "mean_p_value")]
+    return [*rates, _show(100 * o["delta"], "+.2f"), *nulls, *p_values]
 
 
 def _paper_summary(judged: Sequence[Judged], criterion: str) -> str:
@@ -204,11 +192,11 @@ def _clean_parts(found: Filtering, records: Records, who: str, title: str) -> Pa
     judged = [getattr(row, who) for row in found.rows]
     same = same_choices(judged)
     scores = [name for name in judged[0].apfd if name not in same]
-    yield _heading(f"{title}: failure rate in % of the best 20 %")
-    yield _table(("D", "chance", *scores), records, partial(_clean_cells, scores, who))
-    yield _heading(f"{title}: all tests")
-    columns = ("Failing", "Lift", "Found", "Reached", "Better", "Worse", "Error", "Adj.", "APFD")
-    table = plain_table("Chosen by", "Budget", *columns, narrow=True)
+    heading, columns = f"{title}: failure rate in % of the best 20 %", ("D", "chance", *scores)
+    yield from _table(heading, columns, records, partial(_clean_cells, who, scores))
+    yield Text(f"\n{title}: all tests", style="bold")
+    numbers = ("Failing", "Lift", "Found", "Reached", "Better", "Worse", "Error", "Adj.", "APFD")
+    table = plain_table("Chosen by", "Budget", *numbers, narrow=True)
     for budget in judged[0].clean:
         for score in (*scores, "random"):
             table.add_row(score, f"{budget} %", *_summary_cells(judged, budget, score))
@@ -217,7 +205,7 @@ def _clean_parts(found: Filtering, records: Records, who: str, title: str) -> Pa
     yield from (Text(f"{score} chooses as {earlier} does.") for score, earlier in same.items())
 
 
-def _clean_cells(scores: Sequence[str], who: str, record: Record) -> list[str]:
+def _clean_cells(who: str, scores: Sequence[str], record: Record) -> list[str]:
     outcomes = record[who]["clean"]["20"]
     chance = "-".join(_percent(outcomes["random"][end], 1) for end in ("low", "high"))
     rates = [_percent(outcomes[score]["failure_rate"], 1) for score in scores]
@@ -228,18 +216,14 @@ def _clean_cells(scores: Sequence[str], who: str, record: Record) -> list[str]:
 def _summary_cells(judged: Sequence[Judged], budget: str, score: str) -> list[str]:
     """Return what a score is worth over all tests at a budget."""
     outcomes = [row.clean[budget][score] for row in judged]
+    rate, lift = mean([o.failure_rate for o in outcomes]), mean([o.lift for o in outcomes])
+    share = mean([o.found for o in outcomes])
+    errors = [mean([abs(getattr(o, of)) for o in outcomes]) for of in ("error", "adjusted_error")]
     counts, order = ["", "", ""], 0.5
     if score != "random":
         above, below, n = beyond_chance(judged, budget, score)
         reached, failing = reached_tests(judged, budget, score)
         counts = [f"{reached}/{failing}", f"{above}/{n}", f"{below}/{n}"]
         order = mean([row.apfd[score] for row in judged])
-    return [
-        _percent(mean([o.failure_rate for o in outcomes])),
-        _show(mean([o.lift for o in outcomes])),
-        _percent(mean([o.found for o in outcomes])),
-        *counts,
-        _show(100 * mean([abs(o.error) for o in outcomes])),
-        _show(100 * mean([abs(o.adjusted_error) for o in outcomes])),
-        _show(order, ".3f"),
-    ]
+    shown = [_show(100 * error) for error in errors]
+    return [_percent(rate), _show(lift), _percent(share), *counts, *shown, _show(order, ".3f")]

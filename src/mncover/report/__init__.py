@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from mncover.report import jsonreport, junit, markdown, text
-from mncover.report.view import Report
+from mncover.report.columns import Report
 
 REPORTS: dict[str, Report] = {
     "text": Report("tables for a terminal", text.show),
     "markdown": Report("totals and contexts as Markdown", markdown.show),
-    "github": Report("Markdown with the contexts folded", markdown.show_folded),
+    "github": Report("Markdown with the contexts folded", partial(markdown.show, folded=True)),
     "json": Report("every number, for programs", jsonreport.show),
     "junit": Report("the cases of test suites as JUnit XML", junit.show),
 }

@@ -1,6 +1,6 @@
-"""The columns of the table of contexts, each defined once.
+"""What a report is given to show, and the columns of the table of contexts.
 
-Text, Markdown and HTML show them, and `--sort` goes by them. No torch here.
+Text, Markdown and HTML show the columns, and `--sort` goes by them. No torch here.
 """
 
 from __future__ import annotations
@@ -10,10 +10,48 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from rich.console import Console
+
 from mncover.criteria import CRITERIA
 from mncover.data.display import display_percent
 from mncover.data.results import ContextResult, Result
+from mncover.data.store import CoverageData
 from mncover.errors import SettingsError
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A data file with its numbers, and what to show of it; a report ignores what it cannot show.
+
+    `sort` is an order of contexts (`SORTS`), `heads` adds every attention head,
+    `failures` is how many failing cases of each test to show, `texts` adds a row for each text,
+    and `pretty` indents.
+    """
+
+    data: CoverageData
+    result: Result
+    sort: str = "suite"
+    heads: bool = False
+    failures: int = 0
+    texts: bool = False
+    pretty: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A way to show a data file: a summary for `--help`, and what prints it."""
+
+    summary: str
+    show: Callable[[View, Console], None]
+
+
+def print_verbatim(text: str, console: Console) -> None:
+    """Print a text for programs: nothing is wrapped, highlighted or taken for markup."""
+    if not console.quiet:
+        print(text, file=console.file)
+
+
+# Columns.
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +103,6 @@ def shown(value: Value) -> str:
     return f"{value.number:,}{share}"
 
 
-def _redundant(context: ContextResult) -> Part:
-    return Part(context.redundant, context.texts)
-
-
 def _wrong(context: ContextResult) -> Part:
     return Part(context.wrong if context.labelled else None, context.labelled)
 
@@ -83,8 +117,8 @@ def _sum(part: Callable[[ContextResult], Part], result: Result) -> Part:
 
 
 def _all_redundant(result: Result) -> Part:
-    known = all(context.redundant is not None for context in result.contexts)
-    return _sum(_redundant, result) if known else Part(None, result.texts)
+    numbers = [context.redundant for context in result.contexts]
+    return Part(None if None in numbers else sum(n or 0 for n in numbers), result.texts)
 
 
 NAME = Column(
@@ -100,7 +134,7 @@ ONLY = Column("only", "Only here %", lambda c: c.only_here, short="Only %")
 REDUNDANT = Column(
     "redundant",
     "Redundant",
-    _redundant,
+    lambda c: Part(c.redundant, c.texts),
     total=_all_redundant,
     order=lambda c: -1 if c.redundant is None else c.redundant,
 )
@@ -132,37 +166,29 @@ def criterion_title(name: str) -> str:
     return CRITERIA[name].title if name in CRITERIA else name
 
 
-def _share(name: str, title: str, main: bool) -> Column:
-    return Column(
-        name,
-        f"{title} %",
-        lambda c: c.share(name) if name in c.by else 0.0,
-        total=lambda r: r.share(name),
-        short="" if main else title,
-    )
+def _share(name: str, title: str, short: str = "") -> Column:
+    def value(context: ContextResult) -> float:
+        return context.share(name) if name in context.by else 0.0
 
-
-def _in_order(shares: Iterable[Column]) -> list[Column]:
-    return [NAME, TEXTS, *shares, ADDS, ONLY, REDUNDANT, WRONG, FAILING]
-
-
-def _shares(result: Result) -> list[Column]:
-    main = result.main
-    return [_share(c.name, c.title, main=c is main) for c in result.criteria.values()]
-
-
-def columns_of(result: Result) -> list[Column]:
-    """Return the columns that apply to a result."""
-    return [column for column in _in_order(_shares(result)) if column.applies(result)]
+    return Column(name, f"{title} %", value, total=lambda r: r.share(name), short=short)
 
 
 def coverage_columns(result: Result) -> list[Column]:
     """Return the columns of coverage alone: by each criterion, and two more by the main one."""
-    return [*_shares(result), ADDS, ONLY]
+    main, *others = result.criteria.values()
+    shares = [_share(c.name, c.title, short=c.title) for c in others]
+    return [_share(main.name, main.title), *shares, ADDS, ONLY]
+
+
+def columns_of(result: Result) -> list[Column]:
+    """Return the columns that apply to a result."""
+    columns = [NAME, TEXTS, *coverage_columns(result), REDUNDANT, WRONG, FAILING]
+    return [column for column in columns if column.applies(result)]
 
 
 def _sorts(criteria: Iterable[str]) -> dict[str, Order]:
-    columns = _in_order(_share(name, name, main=False) for name in criteria)
+    shares = [_share(name, name) for name in criteria]
+    columns = [NAME, TEXTS, *shares, ADDS, ONLY, REDUNDANT, WRONG, FAILING]
     return {"suite": lambda c: 0} | {column.key: column.order or column.value for column in columns}
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -184,26 +183,20 @@ def _failing_tests(data: CoverageData, n: int) -> Iterator[tuple[Text, Table]]:
 
 
 def _wrong_contexts(data: CoverageData, n: int) -> Iterator[tuple[Text, Table]]:
+    labels, predictions = data.table["label"], data.table["prediction"]
+    wrong = (labels != UNKNOWN) & (predictions != UNKNOWN) & (labels != predictions)
     for number, context in enumerate(data.contexts):
-        wrong = _wrong_rows(data, number)
-        if not len(wrong):
+        mine = np.flatnonzero(wrong & (data.table["context"] == number))
+        if not len(mine):
             continue
         table, classes = _failure_table(), data.identity.labels
-        for row in wrong[:n].tolist():
-            answer = int(data.table["prediction"][row])
+        for row in mine[:n].tolist():
+            answer, place = int(predictions[row]), f"text {data.table['index'][row]}"
             share = float(data.table.probabilities[row, answer])
-            right = class_names(int(data.table["label"][row]), classes)
-            place = f"text {data.table['index'][row]}"
+            right = class_names(int(labels[row]), classes)
             _add_text(table, data, row, place, classes[answer], share, right)
         table.add_row()
-        yield Text(f"{context}: {len(wrong):,} wrong", style="bold"), table
-
-
-def _wrong_rows(data: CoverageData, context: int) -> NDArray[np.int64]:
-    table = data.table
-    known = (table["label"] != UNKNOWN) & (table["prediction"] != UNKNOWN)
-    mine = known & (table["context"] == context) & (table["label"] != table["prediction"])
-    return np.flatnonzero(mine)
+        yield Text(f"{context}: {len(mine):,} wrong", style="bold"), table
 
 
 def _failure_table() -> Table:
@@ -236,9 +229,7 @@ UNSEEN = {
 
 def describe_masks(masks: MaskSummary) -> RenderableType:
     """Return the share kept, the fidelity, and the most and least important words and pairs."""
-    text = Text()
-    text.append("Masks", style="bold")
-    text.append(f" keep {_share(masks.words_kept, masks.words)} words")
+    text = Text.assemble(("Masks", "bold"), f" keep {_share(masks.words_kept, masks.words)} words")
     if masks.pairs:
         text.append(f", {_share(masks.pairs_kept, masks.pairs)} pairs")
     text.append(f"\n  {UNSEEN.get(masks.unseen, masks.unseen)}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,14 @@ from mncover.data.display import display_percent
 from mncover.data.results import REDUNDANT_AT, Result, summarize
 from mncover.data.store import CoverageData
 from mncover.errors import SettingsError
-from mncover.report.html_overview import Card, overview
-from mncover.report.html_tests import PageMaker, TestPage, earlier_verdicts
+from mncover.report.html_overview import overview
+from mncover.report.html_tests import PageMaker, earlier_verdicts
 from mncover.selection.cases import cases_by_run
 from mncover.suites.judging import judge_data
 
 MARK = ".mncover-html"  # tells a folder of ours from one of the user's
+
+Since = tuple[Path, CoverageData]
 
 
 def write_html(
@@ -27,7 +28,7 @@ def write_html(
     file: Path,
     folder: Path,
     redundant_at: float = REDUNDANT_AT,
-    since: tuple[Path, CoverageData] | None = None,
+    since: Since | None = None,
 ) -> Path:
     """Write the report of a data file to a folder, and return its first page.
 
@@ -49,35 +50,21 @@ def write_html(
 
 
 def _write(
-    data: CoverageData,
-    file: Path,
-    folder: Path,
-    redundant_at: float,
-    since: tuple[Path, CoverageData] | None,
+    data: CoverageData, file: Path, folder: Path, redundant_at: float, since: Since | None
 ) -> None:
     (folder / "tests").mkdir(parents=True)
     (folder / MARK).write_text("written by mncover html; the next report replaces this folder\n")
-    result, environment = _judged(data, redundant_at), _environment()
-    earlier = None if since is None else earlier_verdicts(cases_by_run(since[1]))
-    before = None if since is None else _judged(since[1], redundant_at)
-    then = "" if since is None else since[0].name
-    makers = [PageMaker(cases, redundant_at, earlier) for cases in cases_by_run(data)]
+    verdicts = {} if since is None else earlier_verdicts(cases_by_run(since[1]))
+    makers = [PageMaker(cases, redundant_at, verdicts) for cases in cases_by_run(data)]
     found = [page for maker in makers for page in maker.pages()]
     pages = [(f"tests/{number:04d}.html", page) for number, page in enumerate(found, start=1)]
-    content = overview(data, result, file, pages, before, then)
-    _render(environment, "index.html", folder / "index.html", o=content)
+    earlier = None if since is None else _judged(since[1], redundant_at)
+    then = "" if since is None else since[0].name
+    content = overview(data, _judged(data, redundant_at), pages, earlier, then)
+    environment = _environment()
+    _render(environment, "index.html", folder / "index.html", o=content, file=file)
     for address, page in pages:
-        _render(
-            environment,
-            "test.html",
-            folder / address,
-            page=page,
-            cards=_cards(page),
-            curve=_curve(page.curve),
-            criterion=result.main.title,
-            since=then,
-            redundant_at=content["redundant_at"],
-        )
+        _render(environment, "test.html", folder / address, o=content, page=page)
 
 
 def _judged(data: CoverageData, redundant_at: float) -> Result:
@@ -86,16 +73,13 @@ def _judged(data: CoverageData, redundant_at: float) -> Result:
 
 def _environment() -> Environment:
     """Return an environment that escapes whatever a suite contains."""
-    environment = Environment(
-        loader=PackageLoader("mncover.report"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    loader = PackageLoader("mncover.report")
+    environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {
         "one": lambda number: f"{number:.1f}",
         "three": lambda number: f"{number:.3f}",
         "percent": lambda share: f"{100 * share:.1f}",
+        "display": display_percent,
         "thousands": lambda number: f"{number:,}",
     }
     return environment
@@ -105,26 +89,3 @@ def _render(environment: Environment, template: str, path: Path, **values: Any) 
     # Lone surrogates cannot be written as UTF-8, and mean nothing to a reader.
     content = environment.get_template(template).render(**values)
     path.write_bytes(content.encode("utf-8", errors="replace"))
-
-
-def _cards(page: TestPage) -> list[Card]:
-    cards = [Card("cases", f"{page.cases:,}")]
-    if page.judged:
-        cards.append(Card(f"of {page.judged:,} judged fail", f"{page.failing:,}"))
-        cards.append(Card("failing, %", display_percent(page.failing / page.judged)))
-    if page.redundant is not None:
-        cards.append(Card("redundant", f"{page.redundant:,}"))
-    return cards
-
-
-def _curve(points: Sequence[tuple[int, float]]) -> dict[str, str] | None:
-    """Return a curve as the path of a drawing of 560 by 180."""
-    if not points:
-        return None
-    most, texts = max(points[-1][1], 1e-12), points[-1][0]
-    steps = [(0, 0.0), *points]
-    path = "".join(
-        f"{'L' if i else 'M'}{56 + n / texts * 496:.1f} {150 - share / most * 142:.1f}"
-        for i, (n, share) in enumerate(steps)
-    )
-    return {"path": path, "end": f"{display_percent(points[-1][1])} %", "texts": f"{texts:,}"}

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mncover.data import maps
-from mncover.data.display import display_percent
-from mncover.data.identity import MaskSummary
-from mncover.data.results import ContextResult, Result
+from mncover.data.results import Result
 from mncover.data.store import CoverageData
-from mncover.report.columns import Column, coverage_columns, shown
+from mncover.report.columns import coverage_columns, shown
 from mncover.report.describe import by_capability, counts, important
 from mncover.report.html_tests import TestPage
 from mncover.types import __version__
@@ -24,192 +21,95 @@ STRIP = 128  # positions shown of a layer at most
 CELLS = 32  # of a head's map at most, in each direction
 
 Pages = Sequence[tuple[str, TestPage]]  # with their addresses
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """A cell: what is shown, what it is sorted by, and decoration."""
-
-    text: str
-    value: Any = None
-    href: str = ""
-    left: bool = False
-    bar: float | None = None
-    tag: str = ""
-    tag_class: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Card:
-    """A number with its name."""
-
-    label: str
-    value: str
+Cell = tuple[str, Any, str]  # what is shown, what it is sorted by, and how it has changed
 
 
 def overview(
-    data: CoverageData, result: Result, file: Path, pages: Pages, earlier: Result | None, since: str
+    data: CoverageData, result: Result, pages: Pages, earlier: Result | None, since: str
 ) -> dict[str, Any]:
-    """Return what the template of the first page needs.
+    """Return what the templates need.
 
     `earlier` has the numbers of an earlier run to compare with, whose file is called `since`.
     """
-    identity, settings = result.identity, result.identity.settings
+    identity, before = result.identity, earlier
+    if earlier is not None and not _comparable(result, earlier):
+        before = None
     hidden, attention = heatmaps(data)
-    about = (
-        f"{result.texts:,} texts, {settings.bins} bins, up to {settings.max_length} tokens, "
-        f"calibrated on {identity.calibration_texts:,} texts"
-    )
+    capabilities = by_capability(result.outcomes)
     return {
+        "result": result,
         "model": Path(identity.model).name or identity.model,
-        "about": about,
-        "file": str(file),
         "redundant_at": f"{100 * result.redundant_at:g}",
-        "cards": _cards(result, pages),
-        "notes": _notes(result, earlier, since),
-        "columns": _titles(result),
-        "rows": _rows(result, pages, earlier),
-        "capabilities": _capabilities(result),
-        "hidden": [{**asdict(layer), "shown": _thinned(layer.positions)} for layer in hidden],
+        "since": since,
+        "notes": _notes(result, before, since),
+        "pages": pages,
+        "titles": [column.title for column in coverage_columns(result)],
+        "coverage": _coverage(result, pages, before),
+        "capabilities": [[name, *counts(mine)] for name, mine in capabilities.items()],
+        "hidden": hidden,
         "attention": attention,
         "maps": _maps(hidden, attention),
-        "masks": None if identity.masks is None else _masks(identity.masks),
+        "words": [] if identity.masks is None else important(identity.masks),
         "version": __version__,
     }
 
 
-def _cards(result: Result, pages: Pages) -> list[Card]:
-    main, *others = result.criteria.values()
-    cards = [Card(f"{main.title}, % of all bins", display_percent(main.tally.share))]
-    cards += [Card(f"{one.title}, %", display_percent(one.tally.share)) for one in others]
-    reachable = display_percent(main.tally.share_of_reachable)
-    cards.append(Card("of the reachable bins, %", reachable))
-    judged = sum(page.judged for _, page in pages)
-    if judged:
-        failing = sum(page.failing for _, page in pages)
-        cards.append(Card(f"of {judged:,} judged cases fail", f"{failing:,}"))
-        cards.append(Card("failing, %", display_percent(failing / judged)))
-    redundant = [page.redundant for _, page in pages]
-    if redundant and None not in redundant:
-        total = sum(page.cases for _, page in pages)
-        count = sum(number or 0 for number in redundant)
-        cards.append(Card(f"of {total:,} cases are redundant", f"{count:,}"))
-    return cards
-
-
-def _notes(result: Result, earlier: Result | None, since: str) -> list[str]:
-    notes = [f"interrupted: {name}" for name in result.interrupted]
-    if earlier is None:
-        return notes
-    notes.append(f"compared with {since}")
-    if not _comparable(result, earlier):
-        return [*notes, "coverage not compared: another model, calibration or setting"]
-    change = 100 * (result.main.tally.share - earlier.main.tally.share)
-    return [*notes, f"{result.main.title} {change:+.2f} points"]
-
-
-def _comparable(result: Result, earlier: Result | None) -> bool:
+def _comparable(result: Result, earlier: Result) -> bool:
     """Return whether coverage of both runs is of the same bins."""
-    if earlier is None or result.main.name != earlier.main.name:
-        return False
+    names = ("ranges_fingerprint", "settings", "layout")
     now, then = result.identity, earlier.identity
-    return (now.ranges_fingerprint, now.settings, now.layout) == (
-        then.ranges_fingerprint,
-        then.settings,
-        then.layout,
-    )
+    same = all(getattr(now, name) == getattr(then, name) for name in names)
+    return same and result.main.name == earlier.main.name
 
 
-# The table of tests.
+def _notes(result: Result, before: Result | None, since: str) -> list[str]:
+    notes = [f"interrupted: {name}" for name in result.interrupted]
+    if not since:
+        return notes
+    change = "coverage not compared: another model, calibration or setting"
+    if before is not None:
+        points = 100 * (result.main.tally.share - before.main.tally.share)
+        change = f"{result.main.title} {points:+.2f} points"
+    return [*notes, f"compared with {since}", change]
 
 
-def _titles(result: Result) -> list[dict[str, Any]]:
-    coverage = [column.title for column in coverage_columns(result)]
-    names = ["Test", "Failing %", "Cases", *coverage, "Redundant %"]
-    titles = [{"name": name, "left": False} for name in names]
-    return [*titles, {"name": "Capability", "left": True}] if result.outcomes else titles
-
-
-def _rows(result: Result, pages: Pages, earlier: Result | None) -> list[list[Cell]]:
-    contexts = {context.name: context for context in result.contexts}
-    before = {}
-    if earlier is not None and _comparable(result, earlier):
-        before = {context.name: context for context in earlier.contexts}
+def _coverage(result: Result, pages: Pages, before: Result | None) -> list[list[Cell]]:
+    """Return the cells of coverage of each page; a change is that of the main criterion."""
+    columns, main = coverage_columns(result), result.main.name
+    now, then = ({c.name: c for c in one.contexts} if one else {} for one in (result, before))
     rows = []
-    for href, page in pages:
-        name, columns = page.name, coverage_columns(result)
-        cells = [Cell(name, href=href), _failing(page), Cell(f"{page.cases:,}", page.cases)]
-        cells += [_coverage(c, contexts.get(name), before.get(name), result) for c in columns]
-        cells.append(_redundant(page))
-        rows.append([*cells, Cell(page.capability, left=True)] if result.outcomes else cells)
+    for _, page in pages:
+        context, old, change = now.get(page.test.name), then.get(page.test.name), ""
+        if context is not None and old is not None:
+            points = 100 * (context.main.tally.share - old.main.tally.share)
+            change = f"{points:+.2f}" if abs(points) >= 0.005 else ""
+        cells: list[Cell] = []
+        for column in columns:
+            value = "" if context is None else column.value(context)
+            cells.append((shown(value) or "-", value, change if column.key == main else ""))
+        rows.append(cells)
     return rows
-
-
-def _coverage(
-    column: Column, context: ContextResult | None, before: ContextResult | None, result: Result
-) -> Cell:
-    if context is None:
-        return Cell("-", "")
-    change, value = 0.0, column.value(context)
-    if before is not None and column.key == result.main.name:
-        change = 100 * (context.main.tally.share - before.main.tally.share)
-    return Cell(shown(value), value, tag=f"{change:+.2f}" if abs(change) >= 0.005 else "")
-
-
-def _failing(page: TestPage) -> Cell:
-    if not page.judged:
-        return Cell("-", "")
-    rate = page.failing / page.judged
-    tag, tag_class = "", ""
-    worse, better = page.changed
-    if worse or better:
-        tag = f"{worse:,} new, {better:,} fixed"
-        tag_class = "worse" if worse > better else "better" if better > worse else ""
-    return Cell(
-        display_percent(rate, 1), rate, bar=round(100 * rate, 1), tag=tag, tag_class=tag_class
-    )
-
-
-def _redundant(page: TestPage) -> Cell:
-    if page.redundant is None or not page.cases:
-        return Cell("-", "")
-    part = page.redundant / page.cases
-    return Cell(display_percent(part, 1), part)
-
-
-def _capabilities(result: Result) -> list[list[str]]:
-    rows = [[name, *counts(mine)] for name, mine in by_capability(result.outcomes).items()]
-    return rows if len(rows) > 1 else []
-
-
-def _masks(summary: MaskSummary) -> dict[str, Any]:
-    about = (
-        f"Of what training saw, {summary.words_kept:,} of {summary.words:,} words and "
-        f"{summary.pairs_kept:,} of {summary.pairs:,} pairs of words count."
-    )
-    if summary.fidelity is not None:
-        share = f"{100 * summary.fidelity:.2f} %"
-        about += f" With them alone the model's prediction stays the same for {share} of the texts."
-    lists = [
-        {"name": title.capitalize(), "words": words} for title, words in important(summary) if words
-    ]
-    return {"about": about, "lists": lists}
 
 
 # Where in the model coverage is: by layer and position, by layer and head.
 
 
-@dataclass(frozen=True, slots=True)
-class HiddenLayer:
+class HiddenLayer(NamedTuple):
     """One layer's hidden states: the covered share of all bins at each position."""
 
     layer: int
     share: float
     positions: list[float]
 
+    @property
+    def shown(self) -> list[float]:
+        """At most `STRIP` shares: means of equally many positions."""
+        step = -(-len(self.positions) // STRIP) or 1
+        places = range(0, len(self.positions), step)
+        return [float(np.mean(self.positions[i : i + step])) for i in places]
 
-@dataclass(frozen=True, slots=True)
-class Head:
+
+class Head(NamedTuple):
     """One attention head: its covered share, and a coarse map [queries, keys] of it."""
 
     number: int
@@ -217,8 +117,7 @@ class Head:
     cells: list[list[float]]
 
 
-@dataclass(frozen=True, slots=True)
-class AttentionLayer:
+class AttentionLayer(NamedTuple):
     """One layer's heads."""
 
     layer: int
@@ -255,20 +154,13 @@ def _head(number: int, counts: NDArray[np.float64], causal: bool) -> Head:
 
 def _coarse(counts: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return a map of at most `CELLS` by `CELLS`: means of equal blocks."""
-    n = len(counts)
-    if n <= CELLS:
+    if len(counts) <= CELLS:
         return counts
-    edges = np.linspace(0, n, CELLS + 1).astype(int)
+    edges = np.linspace(0, len(counts), CELLS + 1).astype(int)
     rows = np.add.reduceat(counts, edges[:-1], axis=0)
-    both = np.add.reduceat(rows, edges[:-1], axis=1)
     sizes = np.diff(edges)
-    means: NDArray[np.float64] = both / (sizes[:, None] * sizes[None, :])
+    means: NDArray[np.float64] = np.add.reduceat(rows, edges[:-1], axis=1) / np.outer(sizes, sizes)
     return means
-
-
-def _thinned(shares: Sequence[float]) -> list[float]:
-    step = -(-len(shares) // STRIP) if shares else 1
-    return [float(np.mean(shares[i : i + step])) for i in range(0, len(shares), step)]
 
 
 def _maps(hidden: Sequence[HiddenLayer], attention: Sequence[AttentionLayer]) -> dict[str, Any]:

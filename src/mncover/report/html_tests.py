@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from mncover.data.table import UNKNOWN
 from mncover.report.describe import answers_to, class_names, describe_expectation, said
 from mncover.selection.cases import Cases
 from mncover.selection.scores import available, score_cases
+from mncover.selection.sets import thinned
 from mncover.suites.expectations import Expectation
 from mncover.suites.judging import FAILS, NOT_JUDGED, PASSES, text_verdicts
 from mncover.suites.model import Case, Label, Test
@@ -24,6 +25,7 @@ MOST_FAILING, MOST_REDUNDANT, MOST_CHANGED = 100, 50, 50
 MOST_TEXTS = 6  # of one case
 LONGEST = 400  # characters of one text
 CURVE_POINTS = 100
+MISSING = -2  # the verdict of a case that an earlier run does not have
 
 Piece = tuple[str, bool]  # a piece of a text, and whether it differs from the original
 Indices = NDArray[np.int64]
@@ -52,14 +54,15 @@ class ShownCase:
 
 @dataclass(frozen=True, slots=True)
 class TestPage:
-    """Everything that the page of one test shows."""
+    """Everything that the page of one test shows.
+
+    `changed` counts the newly failing and passing cases of those `compared` with an earlier run.
+    """
 
     __test__ = False  # for pytest, which takes the class for one of its own
 
-    name: str
+    test: Test
     kind: str
-    capability: str
-    description: str
     expects: str
     cases: int
     judged: int
@@ -68,10 +71,10 @@ class TestPage:
     failing_cases: list[ShownCase]
     redundant_cases: list[ShownCase]
     curve: list[tuple[int, float]]
-    newly_failing: list[ShownCase] = field(default_factory=list)
-    newly_passing: list[ShownCase] = field(default_factory=list)
-    changed: tuple[int, int] = (0, 0)
-    compared: int = 0
+    newly_failing: list[ShownCase]
+    newly_passing: list[ShownCase]
+    changed: tuple[int, int]
+    compared: int
 
 
 Earlier = dict[tuple[str, tuple[Text, ...]], int]  # verdicts of an earlier run, by test and texts
@@ -90,16 +93,14 @@ class PageMaker:
     """Makes the pages of the tests of one run."""
 
     def __init__(self, cases: Cases, redundant_at: float, earlier: Earlier | None) -> None:
-        self.cases = cases
-        self.outline = cases.outline
+        self.cases, self.outline = cases, cases.outline
         by_test = () if self.outline is None else self.outline.cases
         self.labels: list[Label] = [label for cases in by_test for _, label in cases]
         named = () if self.outline is None else self.outline.labels
         self.classes: tuple[str, ...] = named or cases.data.identity.labels
-        self.redundant_at = redundant_at
-        self.earlier = earlier
-        known = "novelty" in available(cases)
-        self.novelty = score_cases(cases, "novelty") if known else None
+        self.earlier = earlier or {}
+        novelty = score_cases(cases, "novelty") if "novelty" in available(cases) else None
+        self.redundant = None if novelty is None else novelty <= redundant_at
 
     def pages(self) -> list[TestPage]:
         """Return a page for every test that has cases."""
@@ -109,17 +110,17 @@ class PageMaker:
         ]
 
     def _page(self, number: int, mine: Indices) -> TestPage:
+        test, expects, kind = self._test(number)
         verdicts = self.cases.verdicts[mine]
-        test = self._test(number)
         failing = mine[verdicts == FAILS]
-        redundant = None if self.novelty is None else mine[self.novelty[mine] <= self.redundant_at]
-        newly, fixed, compared = self._changes(number, mine)
+        redundant = None if self.redundant is None else mine[self.redundant[mine]]
+        before = self._before(number, mine)
+        newly = mine[(verdicts == FAILS) & (before == PASSES)]
+        fixed = mine[(verdicts == PASSES) & (before == FAILS)]
         return TestPage(
-            name=test.name,
-            kind=test.kind if self.outline is not None else "",
-            capability=test.capability,
-            description=test.description,
-            expects=self._expects(test),
+            test=test,
+            kind=kind,
+            expects=expects,
             cases=len(mine),
             judged=int((verdicts != NOT_JUDGED).sum()),
             failing=len(failing),
@@ -130,18 +131,21 @@ class PageMaker:
             newly_failing=[self._shown(test, case) for case in newly[:MOST_CHANGED]],
             newly_passing=[self._shown(test, case) for case in fixed[:MOST_CHANGED]],
             changed=(len(newly), len(fixed)),
-            compared=compared,
+            compared=int((before != MISSING).sum()),
         )
 
-    def _test(self, number: int) -> Test:
-        if self.outline is not None:
-            return self.outline.tests[number]
-        return Test(self.cases.tests[number], "MFT", Expectation("label"), ())
-
-    def _expects(self, test: Test) -> str:
+    def _test(self, number: int) -> tuple[Test, str, str]:
+        """Return a test, what it expects and its kind; plain texts are expected to have a label."""
         if self.outline is None:
-            return "the label"
-        return describe_expectation(test.expectation, self.classes)
+            name = self.cases.tests[number]
+            return Test(name, "MFT", Expectation("label"), ()), "the label", ""
+        test = self.outline.tests[number]
+        return test, describe_expectation(test.expectation, self.classes), test.kind
+
+    def _before(self, number: int, mine: Indices) -> Indices:
+        """Return the verdicts of an earlier run on some cases of a test."""
+        keys = [(self.cases.tests[number], self.cases.texts(case)) for case in mine.tolist()]
+        return np.array([self.earlier.get(key, MISSING) for key in keys], dtype=np.int64)
 
     # Failing cases.
 
@@ -167,58 +171,34 @@ class PageMaker:
         label = int(self.cases.data.table["label"][self.cases.rows[case][0]])
         return None if label == UNKNOWN else label
 
-    # Redundant cases.
+    # Redundant cases, and the curve.
 
     def _shown_redundant(self, mine: Indices, redundant: Indices) -> list[ShownCase]:
-        gone = set(redundant.tolist())
-        kept = [case for case in mine.tolist() if case not in gone]
+        """Return redundant cases, each with the kept case that shares most words with it."""
+        kept = np.setdiff1d(mine, redundant).tolist()
         words = {case: _words(self.cases.texts(case)[0]) for case in kept}
         shown = []
         for case in redundant[:MOST_REDUNDANT].tolist():
             first, *others = self.cases.texts(case)
+            mine_words = _words(first)
             before = [other for other in kept if other < case][-2000:]
-            like = _most_like(_words(first), before, words)
-            text = ShownText(_pieces(first, None), "", None, None)
-            shown.append(
-                ShownCase(
-                    int(self.cases.number[case]),
-                    [text],
-                    left_out=len(others),
-                    like="" if like is None else _flat(self.cases.texts(like)[0]),
-                )
-            )
+            shares = [
+                len(mine_words & words[other]) / max(1, len(mine_words | words[other]))
+                for other in before
+            ]
+            best = before[int(np.argmax(shares))] if any(shares) else None
+            like = "" if best is None else _flat(self.cases.texts(best)[0])
+            texts = [ShownText(_pieces(first, None), "", None, None)]
+            number = int(self.cases.number[case])
+            shown.append(ShownCase(number, texts, left_out=len(others), like=like))
         return shown
-
-    # The curve, and what changed.
 
     def _curve(self, mine: Indices) -> list[tuple[int, float]]:
         """Return what the test has added to the main criterion after some of its texts."""
         data = self.cases.data
         rows = np.concatenate([self.cases.rows[case] for case in mine])
         shares = np.cumsum(gains(data, data.identity.main.name, rows))
-        if np.isnan(shares).any():
-            return []
-        n = len(shares)
-        places = np.unique(np.linspace(0, n - 1, min(n, CURVE_POINTS)).round().astype(int))
-        return [(int(place) + 1, float(shares[place])) for place in places]
-
-    def _changes(self, number: int, mine: Indices) -> tuple[list[int], list[int], int]:
-        """Return newly failing cases, those that no longer fail, and how many both runs have."""
-        newly: list[int] = []
-        fixed: list[int] = []
-        compared = 0
-        for case in mine.tolist() if self.earlier is not None else ():
-            key = (self.cases.tests[number], self.cases.texts(case))
-            before = (self.earlier or {}).get(key)
-            if before is None:
-                continue
-            compared += 1
-            now = int(self.cases.verdicts[case])
-            if now == FAILS and before == PASSES:
-                newly.append(case)
-            elif now == PASSES and before == FAILS:
-                fixed.append(case)
-        return newly, fixed, compared
+        return [] if np.isnan(shares).any() else thinned(shares, CURVE_POINTS)
 
 
 def _words(text: Text) -> frozenset[str]:
@@ -240,16 +220,3 @@ def _pieces(text: Text, original: Text | None) -> list[Piece]:
         if start < end:
             pieces.append(("".join(new[start:end]), kind != "equal"))
     return pieces
-
-
-def _most_like(
-    words: frozenset[str], kept: Sequence[int], words_of: dict[int, frozenset[str]]
-) -> int | None:
-    """Return the kept case that shares the most words, the first of several."""
-    best, found = 0.0, None
-    for case in kept:
-        other = words_of[case]
-        share = len(words & other) / max(1, len(words | other))
-        if share > best:
-            best, found = share, case
-    return found

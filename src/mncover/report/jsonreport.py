@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
-import numpy as np
 from rich.console import Console
 
 from mncover.data.results import ContextResult, Count, Result, Tally, gains, novelty
 from mncover.data.store import CoverageData
 from mncover.data.table import UNKNOWN
+from mncover.report.columns import View, print_verbatim
 from mncover.report.describe import outcomes_to_json
-from mncover.report.view import View, print_verbatim
 from mncover.types import __version__
 
 # 1: the first. 2: mnCover. 3: criteria by name, where there were fields of Cover and of mnCover.
@@ -67,7 +67,7 @@ def rows_to_json(data: CoverageData) -> list[dict[str, Any]]:
             "truncated": bool(table["truncated"][i]),
             "label": _class(table["label"][i], labels),
             "prediction": _class(table["prediction"][i], labels),
-            "probabilities": _probabilities(table.probabilities[i]),
+            "probabilities": _shares(table.probabilities[i].tolist()),
             "gains": {name: shares[i] for name, shares in added.items()},
             "novelty": new[i],
         }
@@ -76,65 +76,50 @@ def rows_to_json(data: CoverageData) -> list[dict[str, Any]]:
 
 
 def _numbers(values: Any) -> list[float | None]:
-    return [None if np.isnan(value) else float(value) for value in values]
+    return [None if math.isnan(value) else value for value in values.tolist()]
+
+
+def _shares(values: list[float]) -> list[float] | None:
+    return None if not values or any(map(math.isnan, values)) else values
 
 
 def _class(number: int, labels: tuple[str, ...]) -> str | None:
     return None if number == UNKNOWN else labels[number]
 
 
-def _probabilities(found: Any) -> list[float] | None:
-    return None if np.isnan(found).any() or not len(found) else [float(p) for p in found]
+def _values(of: Any, *names: str) -> dict[str, Any]:
+    return {name: getattr(of, name) for name in names}
 
 
 def _count(count: Count) -> dict[str, Any]:
-    return {
-        "covered": count.covered,
-        "total": count.total,
-        "reachable": count.reachable,
-        "share": count.share,
-        "share_of_reachable": count.share_of_reachable,
-    }
+    return _values(count, "covered", "total", "reachable", "share", "share_of_reachable")
 
 
 def _tally(tally: Tally) -> dict[str, Any]:
-    return {
-        "share": tally.share,
-        "share_of_reachable": tally.share_of_reachable,
-        "word": _count(tally.word),
-        "attention": _count(tally.attention),
-    }
+    kinds = {"word": _count(tally.word), "attention": _count(tally.attention)}
+    return _values(tally, "share", "share_of_reachable") | kinds
 
 
 def _context(context: ContextResult) -> dict[str, Any]:
+    criteria = {
+        name: {**_tally(one.tally), "adds": one.adds, "only_here": one.only_here}
+        for name, one in context.by.items()
+    }
+    tested = ("judged", "failing", "failure_rate")
     return {
         "context": context.name,
-        "texts": context.texts,
-        "truncated": context.truncated,
-        "empty": context.empty,
-        "criteria": {
-            name: {**_tally(one.tally), "adds": one.adds, "only_here": one.only_here}
-            for name, one in context.by.items()
-        },
-        "redundant": context.redundant,
-        "labelled": context.labelled,
-        "wrong": context.wrong,
-        "accuracy": context.accuracy,
-        "judged": context.judged,
-        "failing": context.failing,
-        "failure_rate": context.failure_rate,
+        **_values(context, "texts", "truncated", "empty"),
+        "criteria": criteria,
+        **_values(context, "redundant", "labelled", "wrong", "accuracy", *tested),
     }
 
 
 def _sites(result: Result) -> list[dict[str, Any]]:
     found = []
     for i, site in enumerate(result.sites):
-        by = {name: criterion.sites[i] for name, criterion in result.criteria.items()}
-        criteria = {
-            name: {**_count(one.count), "heads": [_count(head) for head in one.heads]}
-            for name, one in by.items()
-        }
-        found.append(
-            {"site": site.name, "kind": site.kind, "layer": site.layer, "criteria": criteria}
-        )
+        criteria = {}
+        for name, criterion in result.criteria.items():
+            one = criterion.sites[i]
+            criteria[name] = {**_count(one.count), "heads": [_count(head) for head in one.heads]}
+        found.append({"site": site.name, **_values(site, "kind", "layer"), "criteria": criteria})
     return found

@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 from rich.console import Console
 
 from mncover.data.store import CoverageData
+from mncover.report.columns import View, print_verbatim
 from mncover.report.describe import answers_to, describe_expectation, said
-from mncover.report.view import View, print_verbatim
 from mncover.suites.judging import FAILS, NOT_JUDGED, Outcome, judged_cases
 from mncover.suites.model import Outline
 from mncover.types import shorten

@@ -7,18 +7,10 @@ import re
 from rich.console import Console
 
 from mncover.data.display import display_percent
-from mncover.data.results import ContextResult, Result
-from mncover.report.columns import (
-    NAME,
-    REDUNDANT,
-    TEXTS,
-    coverage_columns,
-    failing_or_wrong,
-    shown,
-    sorted_contexts,
-)
+from mncover.data.results import Result
+from mncover.report import columns
+from mncover.report.columns import NAME, REDUNDANT, TEXTS, View, print_verbatim, shown
 from mncover.report.describe import print_failures
-from mncover.report.view import View, print_verbatim
 
 
 def show(view: View, console: Console, folded: bool = False) -> None:
@@ -28,57 +20,45 @@ def show(view: View, console: Console, folded: bool = False) -> None:
         print_failures(view.data, view.failures, console)
 
 
-def show_folded(view: View, console: Console) -> None:
-    """Print the report with the table of contexts folded."""
-    show(view, console, folded=True)
-
-
 def to_markdown(result: Result, sort: str = "suite", folded: bool = False) -> str:
     """Return totals and a table of contexts; `folded` puts the table into a fold, as GitHub has."""
     table = "\n".join(_table(result, sort))
-    parts = [f"## Coverage of {_escaped(result.identity.model.rstrip('/').split('/')[-1])}", ""]
-    parts += [f"- {line}" for line in _totals(result)]
-    parts.append("")
     if folded:
-        n = len(result.contexts)
-        parts += [f"<details><summary>{n:,} tests</summary>", "", table, "", "</details>"]
-    else:
-        parts.append(table)
-    return "\n".join(parts) + "\n"
+        summary = f"<summary>{len(result.contexts):,} tests</summary>"
+        table = f"<details>{summary}\n\n{table}\n\n</details>"
+    model = _escaped(result.identity.model.rstrip("/").split("/")[-1])
+    totals = "\n".join(f"- {line}" for line in _totals(result))
+    return f"## Coverage of {model}\n\n{totals}\n\n{table}\n"
 
 
 def _totals(result: Result) -> list[str]:
     shares = [f"{c.title} {display_percent(c.tally.share)} %" for c in result.criteria.values()]
     lines = [f"**{shares[0]}** of all bins, {result.texts:,} texts", *shares[1:]]
     judged = sum(outcome.judged for outcome in result.outcomes)
+    failing = sum(outcome.failing for outcome in result.outcomes)
     if judged:
-        failing = sum(outcome.failing for outcome in result.outcomes)
         share = display_percent(failing / judged)
         lines.append(f"**{failing:,} of {judged:,} cases fail** ({share} %)")
     labelled = sum(context.labelled for context in result.contexts)
+    wrong = sum(context.wrong for context in result.contexts)
     if labelled:
-        wrong = sum(context.wrong for context in result.contexts)
         lines.append(f"{wrong:,} of {labelled:,} labelled texts are classified wrongly")
     return [*lines, *(f"interrupted: {_escaped(name)}" for name in result.interrupted)]
 
 
 def _table(result: Result, sort: str) -> list[str]:
-    coverage = coverage_columns(result)
+    coverage = columns.coverage_columns(result)
     names = ["Test", TEXTS.title, *(c.title for c in coverage), REDUNDANT.title, "Failing"]
     lines = [f"| {' | '.join(names)} |", "|---" + "|---:" * (len(names) - 1) + "|"]
-    for context in sorted_contexts(result, sort):
+    for context in columns.sorted_contexts(result, sort):
         cells = [shown(column.value(context)) for column in (NAME, TEXTS, *coverage)]
         redundant = "-" if context.redundant is None else f"{context.redundant:,}"
-        cells = [_escaped(cells[0]), *cells[1:], redundant, _failing(context)]
+        part, failing = columns.failing_or_wrong(context), "-"
+        if part.share is not None:
+            failing = f"{part.number:,} ({display_percent(part.share, 1)} %)"
+        cells = [_escaped(cells[0]), *cells[1:], redundant, failing]
         lines.append(f"| {' | '.join(cells)} |")
     return lines
-
-
-def _failing(context: ContextResult) -> str:
-    part = failing_or_wrong(context)
-    if part.share is None:
-        return "-"
-    return f"{part.number:,} ({display_percent(part.share, 1)} %)"
 
 
 def _escaped(text: str) -> str:

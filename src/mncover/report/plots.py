@@ -16,8 +16,7 @@ from mncover.data.files import replacing
 from mncover.data.results import Result
 from mncover.errors import MissingExtraError, SettingsError
 from mncover.report.columns import criterion_title
-from mncover.selection.saturation import Curve
-from mncover.selection.sets import Comparison
+from mncover.selection.sets import Comparison, Curve
 
 if TYPE_CHECKING:
     from mncover.masks.sweep import Point
@@ -48,9 +47,7 @@ def _figure_type() -> Any:
     return matplotlib.figure.Figure
 
 
-def _subplots(
-    width: float, height: float, rows: int = 1, columns: int = 1, **options: Any
-) -> tuple[Any, Any]:
+def _subplots(width: float, height: float, rows: int = 1, columns: int = 1, **options: Any) -> Any:
     """Return a figure and its axes."""
     figure = _figure_type()(figsize=(width, height), layout="constrained")
     return figure, figure.subplots(rows, columns, **options)
@@ -67,29 +64,40 @@ def _percents(shares: Iterable[float]) -> list[float]:
     return [100 * share for share in shares]
 
 
+def _bars(
+    axis: Any, names: Sequence[str], shares: Any, what: str, errors: Any = (None, None)
+) -> None:
+    """Draw two shares of each name: what it covers, and inside it what only it covers."""
+    places, labels = list(range(len(names))), ("covered", f"by no other {what}")
+    rows = zip(shares, (0.7, 0.35), errors, (BLUE, ORANGE), labels, strict=True)
+    for mine, height, ends, color, label in rows:
+        widths = _percents(mine)
+        axis.barh(places, widths, height, xerr=ends, color=color, label=label, ecolor="0.2")
+    axis.set_yticks(places, list(names))
+    axis.invert_yaxis()
+    axis.legend(frameon=False, fontsize=9, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
+    _plain(axis)
+
+
 # What masks cost.
 
 
 def trade_off(points: Sequence[Point], name: str, path: Path) -> None:
     """Draw fidelity against the share of words and of pairs kept, one point per value."""
     figure, axes = _subplots(9, 3.8, columns=2, sharey=True)
-    for axis, kind, color in zip(axes, ("words", "pairs"), (BLUE, ORANGE), strict=True):
-        _trade_off_panel(axis, points, kind, color)
-    axes[0].set_ylabel("fidelity, %")
-    figure.suptitle(f"What sparsity costs: {name} from {points[0].value} to {points[-1].value}")
-    save_figure(figure, path)
-
-
-def _trade_off_panel(axis: Any, points: Sequence[Point], kind: str, color: str) -> None:
-    kept = _percents(getattr(point, f"kept_{kind}") for point in points)
     fidelity = _percents(point.fidelity for point in points)
     below = _percents(point.fidelity - point.low for point in points)
     above = _percents(point.high - point.fidelity for point in points)
-    axis.errorbar(kept, fidelity, yerr=[below, above], fmt="o-", color=color, capsize=3)
-    for x, y, point in zip(kept, fidelity, points, strict=True):
-        axis.annotate(f"{point.value}", (x, y), (5, 5), textcoords="offset points", fontsize=8)
-    axis.set_xlabel(f"{kind} kept, % of those seen in training")
-    _plain(axis)
+    for axis, kind, color in zip(axes, ("words", "pairs"), (BLUE, ORANGE), strict=True):
+        kept = _percents(getattr(point, f"kept_{kind}") for point in points)
+        axis.errorbar(kept, fidelity, yerr=[below, above], fmt="o-", color=color, capsize=3)
+        for x, y, point in zip(kept, fidelity, points, strict=True):
+            axis.annotate(f"{point.value}", (x, y), (5, 5), textcoords="offset points", fontsize=8)
+        axis.set_xlabel(f"{kind} kept, % of those seen in training")
+        _plain(axis)
+    axes[0].set_ylabel("fidelity, %")
+    figure.suptitle(f"What sparsity costs: {name} from {points[0].value} to {points[-1].value}")
+    save_figure(figure, path)
 
 
 # Curves and sets.
@@ -130,11 +138,10 @@ def _saturation_panel(axis: Any, curves: Sequence[Curve]) -> None:
         label = f"{len(shuffled)} shuffled orders"
         axis.fill_between(list(grid), low, high, color="0.75", label=label, linewidth=0)
     given = [c for c in curves if c.seed is None]
+    for curve in [c for c in given if c.threshold is None]:
+        shares = _percents(curve.shares)
+        axis.plot(curve.texts, shares, color="black", label="all texts, given order")
     filtered = [c for c in given if c.threshold is not None]
-    for curve in given:
-        if curve.threshold is None:
-            shares = _percents(curve.shares)
-            axis.plot(curve.texts, shares, color="black", label="all texts, given order")
     for curve, color in zip(filtered, THRESHOLD_COLORS, strict=False):
         shares = _percents(curve.shares)
         label = f"gain > {curve.threshold:g}"
@@ -149,26 +156,16 @@ def comparison_figure(found: Comparison, title: str) -> Any:
     """Return a figure of sets: what each covers, what only it covers, what two have in common."""
     height = 1.6 + 0.55 * max(len(found.names), 3)
     figure, (bars, matrix) = _subplots(9.5, height, columns=2, width_ratios=(3, 2))
-    _set_bars(bars, found)
+    means, errors = [], []
+    for spreads in (found.alone, found.only):
+        means.append([s.mean for s in spreads])
+        below = _percents(max(0.0, s.mean - s.low) for s in spreads)  # a mean is rounded, too
+        errors.append([below, _percents(max(0.0, s.high - s.mean) for s in spreads)])
+    _bars(bars, found.names, means, "set", errors)
+    bars.set_xlabel(f"{found.title}, % ({found.texts:,} texts each, {found.draws} draws)")
     _overlap_matrix(matrix, found)
     figure.suptitle(title)
     return figure
-
-
-def _set_bars(axis: Any, found: Comparison) -> None:
-    places = list(range(len(found.names)))
-    for spreads, color, label, height in (
-        (found.alone, BLUE, "covered", 0.7),
-        (found.only, ORANGE, "by no other set", 0.35),
-    ):
-        means = _percents(s.mean for s in spreads)
-        ends = [
-            _percents(max(0.0, s.mean - s.low) for s in spreads),  # a mean is rounded, too
-            _percents(max(0.0, s.high - s.mean) for s in spreads),
-        ]
-        axis.barh(places, means, height, xerr=ends, color=color, label=label, ecolor="0.2")
-    _name_bars(axis, found.names)
-    axis.set_xlabel(f"{found.title}, % ({found.texts:,} texts each, {found.draws} draws)")
 
 
 def _overlap_matrix(axis: Any, found: Comparison) -> None:
@@ -184,13 +181,6 @@ def _overlap_matrix(axis: Any, found: Comparison) -> None:
     axis.set_title("in common, % of what two cover together", fontsize=10)
 
 
-def _name_bars(axis: Any, names: Sequence[str]) -> None:
-    axis.set_yticks(list(range(len(names))), list(names))
-    axis.invert_yaxis()
-    axis.legend(frameon=False, fontsize=9, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
-    _plain(axis)
-
-
 # A result, by its main criterion.
 
 
@@ -198,12 +188,9 @@ def contexts_figure(result: Result) -> Any:
     """Return a figure of what each context covers, and what only it covers."""
     names = [context.name for context in result.contexts]
     figure, axis = _subplots(8, 1.2 + 0.3 * max(3, len(names)))
-    places = list(range(len(names)))
-    covered = _percents(c.main.tally.share for c in result.contexts)
-    axis.barh(places, covered, 0.7, color=BLUE, label="covered")
-    only = _percents(c.only_here for c in result.contexts)
-    axis.barh(places, only, 0.35, color=ORANGE, label="by no other context")
-    _name_bars(axis, names)
+    covered = [context.main.tally.share for context in result.contexts]
+    only = [context.only_here for context in result.contexts]
+    _bars(axis, names, (covered, only), "context")
     axis.set_xlabel(f"{result.main.title}, %")
     return figure
 

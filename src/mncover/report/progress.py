@@ -6,25 +6,17 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from rich import progress as parts
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TextColumn,
-    TimeRemainingColumn,
-)
-from rich.text import Text as RichText
+from rich.text import Text
 
 
-class _Speed(ProgressColumn):
+class _Speed(parts.ProgressColumn):
     """Texts per second."""
 
-    def render(self, task: Task) -> RichText:
+    def render(self, task: parts.Task) -> Text:
         speed = task.finished_speed or task.speed
-        return RichText("" if speed is None else f"{speed:,.0f} texts/s", style="dim")
+        return Text("" if speed is None else f"{speed:,.0f} texts/s", style="dim")
 
 
 @contextmanager
@@ -38,13 +30,8 @@ def bar(
     if not (sys.stderr.isatty() if show is None else show):
         yield lambda n: None
         return
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        _Speed(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    columns = (parts.BarColumn(), parts.MofNCompleteColumn(), _Speed(), parts.TimeRemainingColumn())
+    shown: tuple[str | parts.ProgressColumn, ...] = ("{task.description}", *columns)
+    with parts.Progress(*shown, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(description, total=total, completed=done)
         yield lambda n: progress.advance(task, n)

@@ -16,8 +16,7 @@ from mncover.report.columns import criterion_title
 from mncover.report.tables import plain_table, write_csv
 from mncover.selection.cases import Cases
 from mncover.selection.chance import Found
-from mncover.selection.saturation import Curve
-from mncover.selection.sets import Comparison, Spread
+from mncover.selection.sets import Comparison, Curve, Spread
 from mncover.suites.judging import FAILS, NOT_JUDGED
 
 # Saturation curves.
@@ -47,24 +46,17 @@ def reductions(curves: Sequence[Curve]) -> list[Reduction]:
         if curve.seed is not None or curve.threshold is None:
             continue
         alike = [c for c in curves if (c.name, c.criterion) == (curve.name, curve.criterion)]
-        others = [
-            c.reduction for c in alike if c.seed is not None and c.threshold == curve.threshold
-        ]
+        others = [c for c in alike if c.seed is not None and c.threshold == curve.threshold]
         (whole,) = (c for c in alike if c.seed is None and c.threshold is None)
-        found.append(
-            Reduction(
-                curve.name,
-                curve.criterion,
-                curve.threshold,
-                curve.visited,
-                curve.kept,
-                curve.reduction,
-                float(np.mean(others)) if others else None,
-                curve.share,
-                whole.share,
-            )
-        )
+        about = (curve.name, curve.criterion, curve.threshold, curve.visited)
+        shuffled = _mean([c.reduction for c in others])
+        shares = (curve.reduction, shuffled, curve.share, whole.share)
+        found.append(Reduction(*about, curve.kept, *shares))
     return found
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return float(np.mean(values)) if values else None
 
 
 def averages(rows: Sequence[Reduction], criterion: str) -> dict[float, tuple[float, float | None]]:
@@ -72,11 +64,8 @@ def averages(rows: Sequence[Reduction], criterion: str) -> dict[float, tuple[flo
     found: dict[float, tuple[float, float | None]] = {}
     for threshold in dict.fromkeys(row.threshold for row in rows):
         mine = [row for row in rows if (row.threshold, row.criterion) == (threshold, criterion)]
-        shuffled = [row.shuffled for row in mine if row.shuffled is not None]
-        found[threshold] = (
-            float(np.mean([row.reduction for row in mine])),
-            float(np.mean(shuffled)) if shuffled else None,
-        )
+        shuffled = _mean([row.shuffled for row in mine if row.shuffled is not None])
+        found[threshold] = (float(np.mean([row.reduction for row in mine])), shuffled)
     return found
 
 
@@ -168,9 +157,8 @@ def to_json(comparisons: Sequence[Comparison]) -> dict[str, Any]:
 
 def comparison_table(cases: Cases, mine: Found, others: Sequence[Found]) -> Table:
     """Return how many failing cases each way of choosing the same number of cases finds."""
-    failing = int((cases.verdicts == FAILS).sum())
-    titles = ("Chosen by", "Cases", "Failing", "95 % of draws", "Of all failing %")
-    table = plain_table(*titles)
+    failing, judged = _counts(cases)
+    table = plain_table("Chosen by", "Cases", "Failing", "95 % of draws", "Of all failing %")
     for row in [mine, *(other for other in others if other.method != mine.method)]:
         chance = row.method == "random" and row is not mine
         table.add_row(
@@ -181,7 +169,6 @@ def comparison_table(cases: Cases, mine: Found, others: Sequence[Found]) -> Tabl
             display_percent(row.failing / failing) if failing else "-",
             style="bold" if row is mine else None,
         )
-    judged = int((cases.verdicts != NOT_JUDGED).sum())
     table.add_section()
     table.add_row("all cases", f"{len(cases):,}", f"{failing:,}", "", "", style="italic")
     if judged < len(cases):
@@ -191,20 +178,18 @@ def comparison_table(cases: Cases, mine: Found, others: Sequence[Found]) -> Tabl
 
 def conclusions(cases: Cases, mine: Found, others: Sequence[Found]) -> list[str]:
     """Say what the numbers mean, even if they do not favour the choice."""
-    if not (cases.verdicts != NOT_JUDGED).any():
+    failing, judged = _counts(cases)
+    if not judged:
         return ["No case could be judged, so nothing can be said about failures."]
-    if not (cases.verdicts == FAILS).any():
+    if not failing:
         return ["No case fails, so nothing can be said about finding failures."]
     chance = others[-1]
     between = f"{chance.low:,.0f} to {chance.high:,.0f}"
-    if mine.failing > chance.high:
-        first = f"'{mine.method}' finds more failing cases than chance would ({between})."
-    elif mine.failing < chance.low:
-        first = f"'{mine.method}' finds fewer failing cases than chance would ({between})."
-    else:
-        first = f"'{mine.method}' finds no more and no fewer than chance would ({between})."
+    finds = "no more and no fewer"
+    if not chance.low <= mine.failing <= chance.high:
+        finds = f"{'more' if mine.failing > chance.high else 'fewer'} failing cases"
+    lines = [f"'{mine.method}' finds {finds} than chance would ({between})."]
     better = max(others[:-1], key=lambda row: row.failing, default=mine)
-    lines = [first]
     if better.failing > mine.failing:
         lines.append(f"'{better.method}' finds the most: {better.failing:,.0f}.")
     lines.append(
@@ -216,10 +201,11 @@ def conclusions(cases: Cases, mine: Found, others: Sequence[Found]) -> list[str]
 
 def comparison_to_json(cases: Cases, mine: Found, others: Sequence[Found]) -> dict[str, Any]:
     """Return the comparison as plain values."""
-    return {
-        "cases": len(cases),
-        "judged": int((cases.verdicts != NOT_JUDGED).sum()),
-        "failing": int((cases.verdicts == FAILS).sum()),
-        "chosen": asdict(mine),
-        "others": [asdict(other) for other in others],
-    }
+    failing, judged = _counts(cases)
+    counts = {"cases": len(cases), "judged": judged, "failing": failing}
+    return {**counts, "chosen": asdict(mine), "others": [asdict(other) for other in others]}
+
+
+def _counts(cases: Cases) -> tuple[int, int]:
+    """Return how many cases fail, and how many were judged."""
+    return int((cases.verdicts == FAILS).sum()), int((cases.verdicts != NOT_JUDGED).sum())

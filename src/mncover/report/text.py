@@ -11,10 +11,9 @@ from rich.text import Text
 from mncover.criteria import CRITERIA
 from mncover.data.display import display_percent
 from mncover.data.results import Count, Result, SiteResult
-from mncover.report.columns import columns_of, shown, sorted_contexts
+from mncover.report.columns import View, columns_of, shown, sorted_contexts
 from mncover.report.describe import capability_table, describe_masks, print_failures
 from mncover.report.tables import plain_table
-from mncover.report.view import View
 
 BAR_WIDTH = 12
 
@@ -48,20 +47,12 @@ def print_report(
 
 def _heading(result: Result) -> Text:
     identity, settings = result.identity, result.identity.settings
-    text = Text()
-    text.append("Coverage of ").append(_short_name(identity.model), style="bold")
-    text.append(f" by {result.texts:,} texts\n")
-    text.append(
-        f"{settings.bins} bins, up to {settings.max_length} tokens, "
-        f"calibrated on {identity.calibration_texts:,} texts",
-        style="dim",
-    )
-    return text
-
-
-def _short_name(model: str) -> str:
-    """Return a hub name as it is, and only the last part of a folder's path."""
-    return Path(model).name if Path(model).is_absolute() else model
+    path = Path(identity.model)
+    model = path.name if path.is_absolute() else identity.model  # a hub name as it is
+    calibrated = f"calibrated on {identity.calibration_texts:,} texts"
+    measured = f"{settings.bins} bins, up to {settings.max_length} tokens, {calibrated}"
+    by = f" by {result.texts:,} texts\n"
+    return Text.assemble("Coverage of ", (model, "bold"), by, (measured, "dim"))
 
 
 def _narrow(result: Result) -> bool:
@@ -89,7 +80,8 @@ def _layers(result: Result, plain: bool) -> Table:
         for column in (name, *(other.title for other in others)):
             table.add_column(column, justify="right", no_wrap=True)
         table.add_column("of reachable", no_wrap=True)
-    found = {(sites[0].kind, sites[0].layer): sites for sites in _by_site(result)}
+    by_site = zip(*(one.sites for one in result.criteria.values()), strict=True)
+    found = {(sites[0].kind, sites[0].layer): sites for sites in by_site}
     for layer in sorted({site.layer for site in main.sites}):
         cells: list[RenderableType] = [str(layer)]
         for kind in ("hidden", "attention"):
@@ -99,12 +91,8 @@ def _layers(result: Result, plain: bool) -> Table:
     return table
 
 
-def _by_site(result: Result) -> list[tuple[SiteResult, ...]]:
-    """Return each site by every criterion, the main one first."""
-    return list(zip(*(one.sites for one in result.criteria.values()), strict=True))
-
-
 def _site_cells(sites: tuple[SiteResult, ...], plain: bool) -> list[RenderableType]:
+    """Return the cells of a site by every criterion, the main one first."""
     width = BAR_WIDTH // 2 if len(sites) > 1 else BAR_WIDTH
     shares = [display_percent(site.count.share) for site in sites]
     return [*shares, _bar(sites[0].count, plain, width)]
@@ -114,8 +102,7 @@ def _bar(count: Count, plain: bool, width: int) -> Text:
     share = count.share_of_reachable
     filled = round(share * width)
     full, rest = ("#", ".") if plain else ("█", "░")
-    bar = Text(full * filled, style="green")
-    bar.append(rest * (width - filled), style="dim")
+    bar = Text(full * filled, style="green").append(rest * (width - filled), style="dim")
     return bar.append(f" {display_percent(share, 1)} %")
 
 
@@ -142,11 +129,8 @@ def _totals(result: Result) -> Text:
         elif known is not None:
             text.append(f": {known.summary}")
         for name, count in (("words", tally.word), ("attention", tally.attention)):
-            text.append(
-                f"\n  {name:<10}{count.covered:>15,} of {count.total:>15,} bins, "
-                f"{count.reachable:,} reachable",
-                style="dim",
-            )
+            bins = f"{count.covered:>15,} of {count.total:>15,} bins"
+            text.append(f"\n  {name:<10}{bins}, {count.reachable:,} reachable", style="dim")
         text.append("\n")
     text.rstrip()
     return text
@@ -156,8 +140,8 @@ def _notes(result: Result) -> list[Text]:
     notes = []
     truncated = sum(context.truncated for context in result.contexts)
     empty = sum(context.empty for context in result.contexts)
+    length = result.identity.settings.max_length
     if truncated:
-        length = result.identity.settings.max_length
         notes.append(f"{truncated:,} texts were cut to {length} tokens (--max-length).")
     if empty:
         notes.append(f"{empty:,} texts have no tokens, so they cover nothing.")

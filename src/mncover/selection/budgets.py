@@ -1,8 +1,4 @@
-"""Take cases by their scores: a number of them, or those above a threshold or quantile.
-
-Scores are compared within each test or over the whole suite. The cases taken are always returned
-in the suite's order.
-"""
+"""Take cases by their scores, of each test or of the whole suite; the suite's order is kept."""
 
 from __future__ import annotations
 

@@ -14,14 +14,7 @@ from numpy.typing import NDArray
 from mncover.data.store import CoverageData
 from mncover.data.table import UNKNOWN
 from mncover.errors import DataFileError
-from mncover.suites.judging import (
-    FAILS,
-    NOT_JUDGED,
-    PASSES,
-    complete_cases,
-    judge_run,
-    outline_of,
-)
+from mncover.suites.judging import FAILS, NOT_JUDGED, PASSES, complete_cases, judge_run, outline_of
 from mncover.suites.model import Outline, Suite
 from mncover.types import Text
 
@@ -57,11 +50,9 @@ class Cases:
 def cases_of(data: CoverageData) -> Cases:
     """Return the cases of a data file of one run."""
     if len(data.runs) != 1:
-        raise DataFileError(
-            f"it holds {len(data.runs)} runs; cases are chosen from the data file of one run"
-        )
-    (found,) = cases_by_run(data)
-    return found
+        n = len(data.runs)
+        raise DataFileError(f"it holds {n} runs; cases are chosen from the data file of one run")
+    return cases_by_run(data)[0]
 
 
 def cases_by_run(data: CoverageData) -> list[Cases]:
@@ -85,31 +76,21 @@ def _texts_as_cases(data: CoverageData, rows: NDArray[np.int64]) -> Cases:
     label, prediction = table["label"][order], table["prediction"][order]
     verdicts = np.where(label == prediction, PASSES, FAILS)
     verdicts[(label == UNKNOWN) | (prediction == UNKNOWN)] = NOT_JUDGED
-    return Cases(
-        data,
-        None,
-        tuple(data.contexts),
-        table["context"][order].astype(np.int64),
-        table["index"][order],
-        [np.array([row]) for row in order],
-        verdicts.astype(np.int8),
-    )
+    tests, test = tuple(data.contexts), table["context"][order].astype(np.int64)
+    single = [np.array([row]) for row in order]
+    numbers = table["index"][order]
+    return Cases(data, None, tests, test, numbers, single, verdicts.astype(np.int8))
 
 
 def _suite_cases(data: CoverageData, run: int, outline: Outline) -> Cases:
     of_test = np.repeat(np.arange(len(outline.tests)), [len(cases) for cases in outline.cases])
     whole = complete_cases(data, run)
     numbers = np.array([number for number, _ in whole], dtype=np.int64)
-    verdicts = [outcome.verdicts for outcome in judge_run(data, run)]
-    return Cases(
-        data,
-        outline,
-        tuple(test.name for test in outline.tests),
-        of_test[numbers],
-        numbers,
-        [np.array(rows) for _, rows in whole],
-        np.concatenate(verdicts) if verdicts else np.zeros(0, dtype=np.int8),
-    )
+    rows = [np.array(mine) for _, mine in whole]
+    tests = tuple(test.name for test in outline.tests)
+    found = [outcome.verdicts for outcome in judge_run(data, run)]
+    verdicts = np.concatenate([np.zeros(0, dtype=np.int8), *found])
+    return Cases(data, outline, tests, of_test[numbers], numbers, rows, verdicts)
 
 
 def reduced_suite(cases: Cases, chosen: NDArray[np.int64], outline: Outline) -> Suite:

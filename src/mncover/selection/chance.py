@@ -1,7 +1,6 @@
 """What a choice of cases is worth, compared with chance and with other ways to choose.
 
-Chance is computed, not sampled: the number of failures that a random choice of the same size
-finds has an exact distribution.
+Chance is computed, not sampled: how many failures a random choice finds is known exactly.
 """
 
 from __future__ import annotations
@@ -94,18 +93,13 @@ def compare_methods(
 
     "random" comes last: the expectation over all choices of these sizes.
     """
-    sizes = [int(np.isin(group, chosen).sum()) for group in groups]
-    methods = [m for m in available(cases) if m not in ("random", "failing")]
-    rows = [
-        count_failures(cases, _taken(score_cases(cases, method, seed), groups, sizes), method)
-        for method in methods
-    ]
-    return [*rows, _chance(cases, groups, sizes)]
-
-
-def _taken(scores: Scores, groups: Sequence[Indices], sizes: Sequence[int]) -> Indices:
-    pairs = zip(groups, sizes, strict=True)
-    return np.concatenate([group[best(scores[group], size)] for group, size in pairs])
+    sized = [(group, int(np.isin(group, chosen).sum())) for group in groups]
+    found = []
+    for method in [name for name in available(cases) if name not in ("random", "failing")]:
+        scores = score_cases(cases, method, seed)
+        taken = [group[best(scores[group], size)] for group, size in sized]
+        found.append(count_failures(cases, np.concatenate(taken), method))
+    return [*found, _chance(cases, sized)]
 
 
 def count_failures(cases: Cases, chosen: Indices, name: str = "chosen") -> Found:
@@ -115,26 +109,19 @@ def count_failures(cases: Cases, chosen: Indices, name: str = "chosen") -> Found
     return Found(name, len(chosen), n, n, n, float(len(np.unique(cases.test[mine]))))
 
 
-def _chance(cases: Cases, groups: Sequence[Indices], sizes: Sequence[int]) -> Found:
+def _chance(cases: Cases, sized: Sequence[tuple[Indices, int]]) -> Found:
     """Add up independent draws from the groups by convolving their distributions."""
-    whole, reached = np.ones(1), 0.0
-    for group, size in zip(groups, sizes, strict=True):
-        failing = int((cases.verdicts[group] == FAILS).sum())
-        whole = np.convolve(whole, chances(len(group), failing, size))
-        reached += _reached(cases, group, size)
+    whole, reached, fails = np.ones(1), 0.0, cases.verdicts == FAILS
+    for group, size in sized:
+        whole = np.convolve(whole, chances(len(group), int(fails[group].sum()), size))
+        expected = 0.0  # tests in which a failing case is found
+        for test in np.unique(cases.test[group]):
+            failing = int(fails[group[cases.test[group] == test]].sum())
+            expected += 1 - float(chances(len(group), failing, size)[0])
+        reached += expected
     low, high = interval_of(whole)
     mean = float((np.arange(len(whole)) * whole).sum())
-    return Found("random", sum(sizes), mean, low, high, reached)
-
-
-def _reached(cases: Cases, group: Indices, size: int) -> float:
-    """Return in how many tests of a group chance is expected to find a failing case."""
-    total = 0.0
-    for test in np.unique(cases.test[group]):
-        mine = group[cases.test[group] == test]
-        failing = int((cases.verdicts[mine] == FAILS).sum())
-        total += 1 - float(chances(len(group), failing, size)[0])
-    return total
+    return Found("random", sum(size for _, size in sized), mean, low, high, reached)
 
 
 # One list of cases at a budget.
@@ -186,9 +173,8 @@ def at_budget(
     places = best(scores[judged], k)
     taken = int(fails[places].sum())
     rate, base = taken / k, failing / n
-    shift = math.nan
-    if known is not None:
-        shift = failure_rate(known[judged]) - failure_rate(known[judged][places])
+    before = None if known is None else known[judged]
+    shift = math.nan if before is None else failure_rate(before) - failure_rate(before[places])
     low, high = random_interval(n, failing, k)
     lift, found = (rate / base, taken / failing) if failing else (math.nan, math.nan)
     return BudgetOutcome(k, rate, lift, low / k, high / k, found, rate - base, rate + shift - base)

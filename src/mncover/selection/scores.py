@@ -1,8 +1,7 @@
 """What cases can be chosen by, the largest first: a registry of scores. No torch here.
 
-A new score is a function of the cases and a seed, and a line in the registry. Of a case of
-several texts, gains are those of all its texts together, uncertainty is that of the most
-uncertain text.
+A new score is a function of the cases and a seed, and a line in the registry. The gain of a case
+is that of all its texts together, its uncertainty that of the most uncertain text.
 """
 
 from __future__ import annotations
@@ -38,14 +37,12 @@ class Score:
 def _no_gains(criterion: str | None, cases: Cases) -> str:
     identity = cases.data.identity
     name = criterion or identity.main.name
-    if name not in identity.names or not cases.data.table.ordered(name):
-        masks = " --masks FILE" if name == "mncover" else ""
-        title = CRITERIA[name].title if name in CRITERIA else name
-        return (
-            f"the data does not say what each text added to {title}: run the suite "
-            f"with `mncover run`{masks}."
-        )
-    return ""
+    if name in identity.names and cases.data.table.ordered(name):
+        return ""
+    title = CRITERIA[name].title if name in CRITERIA else name
+    lacks = f"the data does not say what each text added to {title}"
+    masks = " --masks FILE" if name == "mncover" else ""
+    return f"{lacks}: run the suite with `mncover run`{masks}."
 
 
 def _no_classes(method: str, cases: Cases) -> str:
@@ -62,9 +59,8 @@ def entropy(probabilities: Array) -> Array:
     >>> entropy(np.array([[1.0, 0.0], [0.5, 0.5]])).round(3).tolist()
     [0.0, 0.693]
     """
-    p = np.asarray(probabilities, dtype=np.float64)
-    logs = np.log(np.where(p > 0, p, 1.0))
-    found: Array = -(p * logs).sum(axis=-1) + 0.0
+    logs = np.log(np.where(probabilities > 0, probabilities, 1.0))
+    found: Array = -(probabilities * logs).sum(axis=-1) + 0.0
     return found
 
 
@@ -74,8 +70,7 @@ def deep_gini(probabilities: Array) -> Array:
     >>> deep_gini(np.array([[1.0, 0.0], [0.5, 0.5]])).tolist()
     [0.0, 0.5]
     """
-    p = np.asarray(probabilities, dtype=np.float64)
-    found: Array = 1 - (p**2).sum(axis=-1)
+    found: Array = 1 - (probabilities**2).sum(axis=-1)
     return found
 
 
@@ -85,7 +80,7 @@ def margin(probabilities: Array) -> Array:
     >>> margin(np.array([[1.0, 0.0], [0.5, 0.5]])).tolist()
     [0.0, 1.0]
     """
-    p = np.sort(np.asarray(probabilities, dtype=np.float64), axis=-1)
+    p = np.sort(probabilities, axis=-1)
     found: Array = 1 - (p[..., -1] - p[..., -2])
     return found
 
@@ -108,10 +103,6 @@ def _uncertainty(measure: Callable[[Array], Array], cases: Cases, seed: int = 0)
     probabilities = cases.data.table.probabilities.astype(np.float64)
     found = np.nan_to_num(measure(probabilities), nan=0.0)
     return np.array([found[rows].max() for rows in cases.rows], dtype=np.float64)
-
-
-def _length(cases: Cases, seed: int) -> Array:
-    return cases.sums(cases.data.table["length"].astype(np.float64))
 
 
 def _failing(cases: Cases, seed: int) -> Array:
@@ -144,7 +135,9 @@ SCORES: dict[str, Score] = {
     "margin": _uncertain(
         "margin", margin, "how uncertain the model was: distance of the two most probable classes"
     ),
-    "length": Score("how many tokens it has", _length),
+    "length": Score(
+        "how many tokens it has", lambda cases, _: cases.sums(cases.data.table["length"])
+    ),
     "failing": Score(
         "the cases that failed, then the most uncertain", _failing, partial(_no_classes, "failing")
     ),
@@ -162,9 +155,7 @@ def gain_score(criterion: str) -> str:
 def known_scores(cases: Cases) -> dict[str, Score]:
     """Return the scores there are for some cases; every other criterion adds one."""
     others = [name for name in cases.data.identity.names if name not in GAINS.values()]
-    return SCORES | {
-        gain_score(name): _gains_of(name, f"what it added to {name}") for name in others
-    }
+    return SCORES | {gain_score(n): _gains_of(n, f"what it added to {n}") for n in others}
 
 
 def available(cases: Cases) -> list[str]:

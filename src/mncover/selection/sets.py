@@ -1,8 +1,7 @@
-"""Compare sets of texts: what each covers, what only it covers, and how much they overlap.
+"""Lists of texts: how coverage grows with the number of texts, and how sets compare.
 
-Coverage grows with every text, so sets of different sizes cannot be compared directly. Equally
-many texts are drawn from each set, several times, and every number comes with its spread over the
-draws.
+The model runs once over all texts; every order, threshold, draw and criterion then walks over
+their codes.
 """
 
 from __future__ import annotations
@@ -20,11 +19,114 @@ from mncover.data.identity import Identity, Measured
 from mncover.data.maps import Bits
 from mncover.data.results import weigh
 from mncover.errors import SettingsError
+from mncover.selection.filters import CaseWalker
 from mncover.types import Text
 
 if TYPE_CHECKING:
     from mncover.engine.engine import Engine
     from mncover.engine.windows import Window
+
+# Saturation curves.
+
+THRESHOLDS = (0.0, 1e-4, 1e-3, 1e-2, 1e-1)
+POINTS = 200  # per curve at most, so that files and pictures stay small
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A saturation curve: `shares[i]` is the coverage of the first `texts[i]` texts kept.
+
+    `visited` is the number of all texts. `seed` is that of the shuffled order, None for the given
+    order. With the threshold None every text is kept.
+    """
+
+    name: str
+    criterion: str
+    seed: int | None
+    threshold: float | None
+    visited: int
+    texts: tuple[int, ...]
+    shares: tuple[float, ...]
+
+    @property
+    def kept(self) -> int:
+        """How many texts were kept."""
+        return self.texts[-1] if self.texts else 0
+
+    @property
+    def share(self) -> float:
+        """The coverage of all texts kept."""
+        return self.shares[-1] if self.shares else 0.0
+
+    @property
+    def reduction(self) -> float:
+        """The share of the texts that was filtered out."""
+        return 1 - self.kept / self.visited if self.visited else 0.0
+
+
+def saturation(
+    engine: Engine,
+    name: str,
+    texts: Sequence[Text],
+    thresholds: Sequence[float] = THRESHOLDS,
+    seeds: Sequence[int] = (),
+) -> list[Curve]:
+    """Return the curves of a list of texts, in the given order and in shuffled ones.
+
+    For each order and criterion there is one unfiltered curve and one for each threshold: a text
+    is kept if it adds more than the threshold to the texts kept before.
+    """
+    found: list[Curve] = []
+    levels, n = (None, *thresholds), len(texts)
+    with engine.bar(name, n) as advance:
+        for window in engine.windows([[text] for text in texts], advance, whole=True):
+            for seed in (None, *seeds):
+                order = np.arange(n) if seed is None else np.random.default_rng(seed).permutation(n)
+                for criterion in engine.criteria:
+                    gains = _gains(engine, window, criterion, order.tolist(), levels)
+                    for threshold, mine in zip(levels, gains, strict=True):
+                        points = thinned(np.cumsum(mine), POINTS)
+                        counts, shares = tuple(p for p, _ in points), tuple(s for _, s in points)
+                        found.append(Curve(name, criterion, seed, threshold, n, counts, shares))
+    return found
+
+
+def _gains(
+    engine: Engine,
+    window: Window,
+    criterion: str,
+    order: Sequence[int],
+    levels: Sequence[float | None],
+) -> list[list[float]]:
+    """Return what each text kept adds, for every threshold."""
+    walkers = [
+        CaseWalker(engine, window, engine.new_bits(criterion), criterion, t is None or t <= 0)
+        for t in levels
+    ]
+    gains: list[list[float]] = [[] for _ in levels]
+    for row in order:
+        rows = range(row, row + 1)
+        for threshold, walker, mine in zip(levels, walkers, gains, strict=True):
+            gain = walker.gain(rows)
+            if threshold is None or gain > threshold:
+                walker.add(rows)
+                mine.append(gain)
+    return gains
+
+
+def thinned(shares: NDArray[np.float64], points: int) -> list[tuple[int, float]]:
+    """Return some points of a curve, the last one included: how many texts, and their share."""
+    n = len(shares)
+    places = np.unique(np.linspace(0, n - 1, min(n, points)).round().astype(int))
+    return [(place + 1, float(shares[place])) for place in places.tolist()]
+
+
+# Sets of texts side by side. Coverage grows with every text, so sets of different sizes cannot be
+# compared directly: equally many texts are drawn from each set, several times, and every number
+# comes with its spread over the draws.
+
+DRAWS = 20
+SHARE = 0.8  # of the smallest set by default; if all of it were drawn, draws would not differ
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +165,6 @@ class Comparison:
     overlap: tuple[tuple[Spread, ...], ...]
 
 
-DRAWS = 20
-SHARE = 0.8  # of the smallest set by default; if all of it were drawn, draws would not differ
-
-
 def sample_size(sizes: Sequence[int], asked: int | None) -> int:
     """Return how many texts to draw from each set; refuse more than the smallest set has."""
     smallest = min(sizes)
@@ -85,51 +183,26 @@ def compare_sets(
     seed: int = 0,
 ) -> list[Comparison]:
     """Compare sets of texts by every criterion."""
-    sizes = [len(mine) for mine in sets.values()]
-    n = sample_size(sizes, texts)
-    identity = engine.identity()
-    found: dict[Measured, list[_Draw]] = {criterion: [] for criterion in identity.criteria}
+    sizes = tuple(len(mine) for mine in sets.values())
+    n, identity, rng = sample_size(sizes, texts), engine.identity(), np.random.default_rng(seed)
+    found: dict[Measured, list[NDArray[np.float64]]] = {one: [] for one in identity.criteria}
     cases = [[text] for mine in sets.values() for text in mine]
-    starts = np.cumsum([0, *sizes])
-    rng = np.random.default_rng(seed)
+    starts = accumulate(sizes[:-1], initial=0)
+    ranges = list(zip(starts, sizes, strict=True))
     with engine.bar("Measuring", len(cases)) as advance:
         for window in engine.windows(cases, advance, whole=True):
             for _ in range(draws):
-                rows = [
-                    start + rng.choice(size, n, replace=False)
-                    for start, size in zip(starts, sizes, strict=False)
-                ]
+                rows = [start + rng.choice(size, n, replace=False) for start, size in ranges]
                 for criterion, drawn in found.items():
                     maps = [_map(engine, window, mine, criterion.name) for mine in rows]
                     drawn.append(_draw(identity, criterion, maps))
-    return [_summary(criterion, sets, n, drawn) for criterion, drawn in found.items()]
-
-
-@dataclass(frozen=True, slots=True)
-class _Draw:
-    """The numbers of one draw."""
-
-    alone: list[float]
-    union: list[float]
-    only: list[float]
-    overlap: list[list[float]]
-
-
-def _draw(identity: Identity, criterion: Measured, maps: Sequence[Bits]) -> _Draw:
-    def cover(bits: Bits) -> float:
-        return weigh(identity, bits, criterion)[0].share
-
-    union = [cover(bits) for bits in accumulate(maps, np.bitwise_or)]
-    only = []
-    for i, bits in enumerate(maps):
-        others = reduce(np.bitwise_or, [*maps[:i], *maps[i + 1 :]], np.zeros_like(bits))
-        only.append(cover(bits & ~others))
-    overlap = [[_jaccard(cover(a & b), cover(a | b)) for b in maps] for a in maps]
-    return _Draw([cover(bits) for bits in maps], union, only, overlap)
-
-
-def _jaccard(both: float, either: float) -> float:
-    return both / either if either else 1.0
+    comparisons = []
+    for criterion, drawn in found.items():
+        numbers = np.stack(drawn, axis=-1).tolist()  # a list of draws for each number
+        alone, union, only, *overlap = (tuple(map(Spread.of, row)) for row in numbers)
+        about = (criterion.name, criterion.title, tuple(sets), sizes, n, len(drawn))
+        comparisons.append(Comparison(*about, alone, union, only, tuple(overlap)))
+    return comparisons
 
 
 def _map(engine: Engine, window: Window, rows: NDArray[np.int64], criterion: str) -> Bits:
@@ -139,19 +212,20 @@ def _map(engine: Engine, window: Window, rows: NDArray[np.int64], criterion: str
     return engine.kernels.bits_to_numpy(bits, engine.group(criterion).cells)
 
 
-def _summary(
-    criterion: Measured, sets: Mapping[str, Sequence[Text]], n: int, draws: Sequence[_Draw]
-) -> Comparison:
-    k = range(len(sets))
-    return Comparison(
-        criterion.name,
-        criterion.title,
-        tuple(sets),
-        tuple(len(texts) for texts in sets.values()),
-        n,
-        len(draws),
-        alone=tuple(Spread.of([d.alone[i] for d in draws]) for i in k),
-        union=tuple(Spread.of([d.union[i] for d in draws]) for i in k),
-        only=tuple(Spread.of([d.only[i] for d in draws]) for i in k),
-        overlap=tuple(tuple(Spread.of([d.overlap[i][j] for d in draws]) for j in k) for i in k),
-    )
+def _draw(identity: Identity, criterion: Measured, maps: Sequence[Bits]) -> NDArray[np.float64]:
+    """Return four kinds of numbers by set: alone, union, only, and a row of overlaps for each."""
+
+    def cover(bits: Bits) -> float:
+        return weigh(identity, bits, criterion)[0].share
+
+    def jaccard(a: Bits, b: Bits) -> float:
+        either = cover(a | b)
+        return cover(a & b) / either if either else 1.0
+
+    alone = [cover(bits) for bits in maps]
+    union = [cover(bits) for bits in accumulate(maps, np.bitwise_or)]
+    only = []
+    for i, bits in enumerate(maps):
+        others = reduce(np.bitwise_or, [*maps[:i], *maps[i + 1 :]], np.zeros_like(bits))
+        only.append(cover(bits & ~others))
+    return np.array([alone, union, only, *([jaccard(a, b) for b in maps] for a in maps)])

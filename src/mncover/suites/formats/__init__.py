@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mncover.errors import TextError
-from mncover.suites.formats import checklist, jsonlines, records, tables
+from mncover.suites.formats import checklist, jsonlines, records
 from mncover.suites.formats.records import Fields, Record, SuiteFormat, TextFormat
 from mncover.suites.model import Suite
 from mncover.suites.rows import Rows
@@ -19,9 +19,9 @@ from mncover.types import Text, shorten
 
 TEXT_FORMATS: dict[str, TextFormat] = {
     **dict.fromkeys((".jsonl", ".ndjson"), jsonlines.TEXTS),
-    ".csv": tables.CSV,
-    ".tsv": tables.TSV,
-    ".parquet": tables.PARQUET,
+    ".csv": records.CSV,
+    ".tsv": records.TSV,
+    ".parquet": records.PARQUET,
     ".txt": records.PLAIN,
 }
 SUITE_FORMATS: dict[str, SuiteFormat] = {

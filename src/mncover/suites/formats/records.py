@@ -1,18 +1,21 @@
-"""The base of all formats: what a format offers, how lines are read, which fields are texts.
+"""Files of records: what a format offers, how lines are read, which fields are texts.
 
-A file of texts is a list of records: a text or a pair, perhaps with a label and a context.
+CSV, TSV and Parquet have their readers here; JSON Lines have a module of their own.
 """
 
 from __future__ import annotations
 
+import csv
 import gzip
+import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mncover.data.files import replacing
-from mncover.errors import SettingsError, TextError
+from mncover.errors import MissingExtraError, SettingsError, TextError
 from mncover.suites.model import Suite
 from mncover.types import Text, is_text
 
@@ -142,3 +145,66 @@ def _string(record: dict[str, Any], name: str) -> str:
     if not isinstance(value, str):
         raise TextError(f"field {name!r} must be text, got {value!r:.60}.")
     return value
+
+
+def _read_delimited(path: Path, delimiter: str) -> Iterator[Record]:
+    rows = csv.reader(open_lines(path), delimiter=delimiter, strict=True)
+    header: list[str] = []
+    try:
+        for row in rows:
+            place = f"{path}, line {rows.line_num}"
+            if not header:
+                header = [name.strip() for name in row]
+                if len(set(header)) != len(header):
+                    raise TextError(f"{place}: a field name occurs twice in the header.")
+            elif row and len(row) != len(header):
+                raise TextError(f"{place}: {len(row)} fields, but the header has {len(header)}.")
+            elif row:
+                yield rows.line_num, dict(zip(header, row, strict=True))
+    except csv.Error as error:
+        raise TextError(f"{path}, line {rows.line_num}: {error}.") from error
+
+
+def _copy_delimited(path: Path, places: Sequence[int], delimiter: str) -> bytes:
+    records = [record for _, record in _read_delimited(path, delimiter)]
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, delimiter=delimiter, lineterminator="\n")
+    writer.writerows([record.keys() for record in records[:1]])
+    writer.writerows(records[place].values() for place in places)
+    return buffer.getvalue().encode()
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise MissingExtraError("reading Parquet", "pyarrow", "parquet") from error
+    return pyarrow
+
+
+def _read_parquet(path: Path) -> Iterator[Record]:
+    pyarrow = _pyarrow()
+    if not path.is_file():
+        raise TextError(f"{path}: no such file.")
+    try:
+        with pyarrow.parquet.ParquetFile(path) as file:
+            rows = (row for batch in file.iter_batches() for row in batch.to_pylist())
+            yield from enumerate(rows, start=1)
+    except (pyarrow.ArrowException, OSError) as error:
+        raise TextError(f"{path}: not a readable Parquet file ({error}).") from error
+
+
+def _copy_parquet(path: Path, places: Sequence[int]) -> bytes:
+    pyarrow = _pyarrow()
+    rows = pyarrow.parquet.read_table(path).take(pyarrow.array(places, pyarrow.int64()))
+    content = io.BytesIO()
+    pyarrow.parquet.write_table(rows, content)
+    return content.getvalue()
+
+
+CSV, TSV = (
+    TextFormat(partial(_read_delimited, delimiter=d), partial(_copy_delimited, delimiter=d))
+    for d in (",", "\t")
+)
+PARQUET = TextFormat(_read_parquet, _copy_parquet, gzip=False)
