@@ -33,9 +33,8 @@ from benchmarks.memory import PLAIN, peak_mib
 from mncover.cli.demo import demo_model
 from mncover.coverage import Coverage
 from mncover.data.store import CoverageData
-from mncover.engine.batches import Encoding, batches_by_length
+from mncover.engine.batches import Encoding, batch_tokens, batches_by_length, parallel, workers_on
 from mncover.engine.loading import load_subject
-from mncover.engine.parallel import batch_tokens, parallel, workers_on
 from mncover.engine.subject import Subject
 from mncover.masks.masks import Masks
 from mncover.masks.vocabulary import count_pairs, vocabulary

@@ -1,10 +1,11 @@
-"""What every room speaks of: texts, and the settings that define what a coverage number means."""
+"""What every room uses: texts, shares as people read them, and the settings of a measurement."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
+from html import escape
 from typing import Any, TypeAlias
 
 from mncover.errors import SettingsError, TextError
@@ -19,9 +20,8 @@ BETWEEN = "\x1f"
 
 def is_text(value: Any) -> bool:
     """Return whether a value is a string or a tuple of two strings."""
-    if isinstance(value, str):
-        return True
-    return isinstance(value, tuple) and len(value) == 2 and all(isinstance(v, str) for v in value)
+    pair = isinstance(value, tuple) and len(value) == 2
+    return isinstance(value, str) or (pair and all(isinstance(v, str) for v in value))
 
 
 def check_texts(texts: Iterable[Any]) -> list[Text]:
@@ -108,6 +108,40 @@ def shorten(text: Text, width: int = 60) -> str:
     flat = " | ".join((text,) if isinstance(text, str) else text)
     flat = " ".join(flat.split())
     return flat if len(flat) <= width else flat[: width - 1] + "…"
+
+
+MOST_ROWS = 50  # of an HTML table
+
+
+def display_percent(share: float, digits: int = 2) -> str:
+    """Return a share as a percentage that reads 0 or 100 only if it is exactly that.
+
+    >>> display_percent(0.5), display_percent(0.999999), display_percent(0.0000001)
+    ('50.00', '99.99', '0.01')
+    """
+    least, shown = 10**-digits, share * 100
+    if 0 < shown < 100:
+        shown = min(max(shown, least), 100 - least)
+    return f"{shown:.{digits}f}"
+
+
+def html_table(title: str, names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table with a title; whatever the cells hold is shown as text."""
+    head = "".join(f"<th>{escape(name)}</th>" for name in names)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
+        for row in rows[:MOST_ROWS]
+    )
+    more = f"<p>{len(rows) - MOST_ROWS:,} more rows</p>" if len(rows) > MOST_ROWS else ""
+    return (
+        f"<div><b>{escape(title)}</b><table><thead><tr>{head}</tr></thead>"
+        f"<tbody>{body}</tbody></table>{more}</div>"
+    )
+
+
+def percent(share: float | None) -> str:
+    """Return a share as a percentage, or a dash."""
+    return "-" if share is None else display_percent(share)
 
 
 MIN_BINS, MAX_BINS = 2, 1000

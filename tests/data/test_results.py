@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mncover.data.display import display_percent
 from mncover.data.results import below, novelty, summarize
+from mncover.types import display_percent
 from tests.engine.test_laws import POOL, fresh, slow_cover, slow_hits
 
 

@@ -14,8 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mncover import Coverage
-from mncover.engine.batches import MAX_TOKENS, batches_by_length
-from mncover.engine.parallel import WORKER_TOKENS, batch_tokens, parallel, workers_on
+from mncover.engine.batches import (
+    MAX_TOKENS,
+    WORKER_TOKENS,
+    batch_tokens,
+    batches_by_length,
+    parallel,
+    workers_on,
+)
 from mncover.engine.subject import Subject
 from mncover.engine.taps import find_taps
 from mncover.errors import ActivationError

@@ -14,12 +14,12 @@ from rich.console import Console
 
 from mncover.coverage import Coverage
 from mncover.criteria import CRITERIA
-from mncover.data.display import display_percent
 from mncover.data.results import gains, novelty
 from mncover.errors import SettingsError
 from mncover.report import REPORTS
 from mncover.report.columns import SORTS, View, columns_of, sorted_contexts
 from mncover.report.jsonreport import rows_to_json, to_json
+from mncover.types import display_percent
 from tests import tiny
 from tests.criteria.test_criteria import Boundary
 from tests.masks.test_mncover import random_masks

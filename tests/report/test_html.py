@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from mncover.coverage import Coverage
-from mncover.data.display import display_percent
 from mncover.errors import SettingsError
 from mncover.report import html_tests
 from mncover.report.html import write_html
@@ -21,6 +20,7 @@ from mncover.report.html_tests import PageMaker, _pieces
 from mncover.selection.cases import cases_of
 from mncover.selection.scores import score_cases
 from mncover.suites.rows import Rows
+from mncover.types import display_percent
 from tests import tiny
 from tests.masks.test_mncover import random_masks
 from tests.report.conftest import SCRIPT, Measure, labelled_texts, plain_suite

@@ -18,11 +18,10 @@ from torch.nn.functional import normalize
 
 from mncover.augment.packing import MeanReader, Packing, find_packing
 from mncover.data.results import weigh
-from mncover.engine.batches import Encoding, distinct
+from mncover.engine.batches import Encoding, distinct, parallel
 from mncover.engine.engine import Engine
 from mncover.engine.kernels.base import Array, code_type
 from mncover.engine.measure import measure
-from mncover.engine.parallel import parallel
 from mncover.engine.subject import PROBE_TEXT, Subject
 from mncover.engine.windows import Window
 from mncover.types import Text

@@ -13,7 +13,6 @@ from rich.table import Table
 
 from mncover.augment.records import Accepted, Augmented, AugmentSettings, Earning
 from mncover.criteria import CRITERIA
-from mncover.data.display import display_percent
 from mncover.report.tables import plain_table, write_json
 from mncover.selection.chance import wilson
 from mncover.suites.expectations import Expectation
@@ -21,7 +20,7 @@ from mncover.suites.formats.jsonlines import write_json_lines
 from mncover.suites.formats.records import Fields
 from mncover.suites.model import Case, Suite, Test
 from mncover.suites.rows import Rows
-from mncover.types import Text
+from mncover.types import Text, display_percent
 
 # How many combinations of transformations the report shows.
 COMBINATIONS = 10

@@ -27,9 +27,8 @@ from torch import Tensor
 from torch.nn.functional import normalize
 from transformers import AttentionInterface
 
-from mncover.engine.batches import Encoding
+from mncover.engine.batches import Encoding, batch_tokens, parallel
 from mncover.engine.measure import errors_named, measure
-from mncover.engine.parallel import batch_tokens, parallel
 from mncover.engine.subject import MIN_TOKENS, PROBE_TEXT, Subject
 from mncover.engine.taps import Forward, Key, Read, Taps
 from mncover.types import Text

@@ -11,11 +11,11 @@ from rich.console import Console
 
 from mncover.cli import options as o
 from mncover.cli.options import Config, argument, listed, option, written
-from mncover.data.display import display_percent
 from mncover.errors import MaskError, SettingsError, TextError
 from mncover.masks.masks import Masks, Unseen
 from mncover.masks.settings import chosen_settings
 from mncover.report.describe import describe_masks
+from mncover.types import display_percent
 
 TEST = "Texts to measure fidelity on, besides those held out."
 UNSEEN = "Whether words and pairs that training did not see count: keep, drop, words. [keep]"

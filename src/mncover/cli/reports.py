@@ -12,13 +12,13 @@ from rich.console import Console
 from mncover.cli import options as o
 from mncover.cli.options import Config, argument, flag, listed, option, written
 from mncover.coverage import Coverage
-from mncover.data.display import display_percent
 from mncover.data.files import replacing
 from mncover.data.results import Result, below
 from mncover.errors import MismatchError, SettingsError
 from mncover.report import REPORTS
 from mncover.report.columns import View
 from mncover.report.html import write_html
+from mncover.types import display_percent
 
 FAILURES = "Show up to N failing cases of each test, with their texts."
 LIMIT = "Exit with 2 if this test's coverage is below this; repeatable."

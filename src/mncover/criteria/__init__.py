@@ -8,10 +8,7 @@ from mncover.criteria.base import Criterion
 from mncover.criteria.binned import COVER, MNCOVER
 from mncover.errors import SettingsError
 
-CRITERIA: dict[str, Criterion] = {
-    COVER.name: COVER,
-    MNCOVER.name: MNCOVER,
-}
+CRITERIA: dict[str, Criterion] = {COVER.name: COVER, MNCOVER.name: MNCOVER}
 
 
 def chosen_criteria(names: Sequence[str] | None, masks: bool) -> tuple[Criterion, ...]:
@@ -23,7 +20,9 @@ def chosen_criteria(names: Sequence[str] | None, masks: bool) -> tuple[Criterion
         return (COVER, MNCOVER) if masks else (COVER,)
     found: dict[str, Criterion] = {}
     for name in names:
-        criterion = _known(name)
+        if name not in CRITERIA:
+            raise SettingsError(f"there is no criterion {name!r}; there are {', '.join(CRITERIA)}.")
+        criterion = CRITERIA[name]
         if criterion.masked:
             if not masks:
                 raise SettingsError(f"{criterion.title} needs masks: give a file with --masks.")
@@ -35,12 +34,6 @@ def chosen_criteria(names: Sequence[str] | None, masks: bool) -> tuple[Criterion
     if masks and not any(criterion.masked for criterion in found.values()):
         raise SettingsError("no chosen criterion uses the masks: add mncover, or drop --masks.")
     return tuple(found.values())
-
-
-def _known(name: str) -> Criterion:
-    if name not in CRITERIA:
-        raise SettingsError(f"there is no criterion {name!r}; there are {', '.join(CRITERIA)}.")
-    return CRITERIA[name]
 
 
 def _companion(masked: Criterion) -> Criterion:

@@ -1,7 +1,6 @@
 """What a criterion is: which cells a neuron has, and which of them a value falls into.
 
-A criterion is a small object with the attributes below. Everything else, maps, gains, results,
-the data file and every report, works for any of them. No torch here.
+Everything else, from maps and gains to the data file and reports, works for any. No torch here.
 """
 
 from __future__ import annotations

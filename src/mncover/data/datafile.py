@@ -35,6 +35,7 @@ FORMAT_VERSION = 3
 DEFAULT_NAME = "run.mncover"
 HEADER, TEXTS, PROBABILITIES = "header.json", "texts.json", "probabilities.npy"
 SUITES = "suites.json"
+NAMES = ("model", "model_fingerprint", "tokenizer_fingerprint", "ranges_fingerprint")
 MAX_MEMBER_BYTES = 2**31  # more than any suite needs, less than what would fill a machine
 
 
@@ -80,9 +81,8 @@ def _npy(array: NDArray[Any]) -> bytes:
 
 
 def _add(archive: zipfile.ZipFile, name: str, content: bytes, method: int) -> None:
-    info = zipfile.ZipInfo(name)  # its date is fixed, so that equal data makes equal files
-    info.compress_type = method
-    archive.writestr(info, content)
+    # The date of a ZipInfo is fixed, so that equal data makes equal files.
+    archive.writestr(zipfile.ZipInfo(name), content, method)
 
 
 def _header(data: CoverageData, sums: dict[str, str]) -> dict[str, Any]:
@@ -91,10 +91,7 @@ def _header(data: CoverageData, sums: dict[str, str]) -> dict[str, Any]:
         "format": "mncover",
         "version": FORMAT_VERSION,
         "written_by": f"mncover {__version__}",
-        "model": identity.model,
-        "model_fingerprint": identity.model_fingerprint,
-        "tokenizer_fingerprint": identity.tokenizer_fingerprint,
-        "ranges_fingerprint": identity.ranges_fingerprint,
+        **{name: getattr(identity, name) for name in NAMES},
         "settings": identity.settings.to_json(),
         "layout": identity.layout.to_json(),
         "labels": list(identity.labels),
@@ -121,20 +118,8 @@ def read_header(path: Path) -> dict[str, Any]:
 
 
 # What zipfile, zlib, json and numpy raise on bytes that are not what they should be.
-_DAMAGE = (
-    zipfile.BadZipFile,
-    zlib.error,
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    ValueError,
-    TypeError,
-    EOFError,
-    MemoryError,
-    OSError,
-    RuntimeError,
-    MnCoverError,
-)
+_WRONG = (zipfile.BadZipFile, zlib.error, ArithmeticError, AttributeError, LookupError, ValueError)
+_DAMAGE = (*_WRONG, TypeError, EOFError, MemoryError, OSError, RuntimeError, MnCoverError)
 
 
 @contextmanager
@@ -158,9 +143,8 @@ def _opened(path: Path) -> zipfile.ZipFile:
             f"without a name, reports read {DEFAULT_NAME}."
         ) from error
     except zipfile.BadZipFile as error:
-        raise DataFileError(
-            f"{path}: not an mncover data file, or one that was cut short."
-        ) from error
+        why = "not an mncover data file, or one that was cut short"
+        raise DataFileError(f"{path}: {why}.") from error
     except OSError as error:
         raise DataFileError(f"{path}: cannot be read ({error.strerror or error}).") from error
 
@@ -235,9 +219,7 @@ def _column(archive: zipfile.ZipFile, name: str, header: dict[str, Any], n: int)
     return _array(_member(archive, f"table/{name}.npy", header["checksums"]), COLUMNS[name])
 
 
-def _new_cells(
-    archive: zipfile.ZipFile, criterion: str, header: dict[str, Any], n: int
-) -> NewCells:
+def _new_cells(archive: zipfile.ZipFile, criterion: str, header: Any, n: int) -> NewCells:
     """Return what each text added by a criterion; formats 1 and 2 have a column for each kind."""
     sums = header["checksums"]
     if header["version"] > 2:
@@ -270,10 +252,7 @@ def _identity(header: dict[str, Any]) -> Identity:
     if not criteria or len({one.name for one in criteria}) != len(criteria):
         raise DataFileError("its list of criteria cannot be read")
     return Identity(
-        model=str(header["model"]),
-        model_fingerprint=str(header["model_fingerprint"]),
-        tokenizer_fingerprint=str(header["tokenizer_fingerprint"]),
-        ranges_fingerprint=str(header["ranges_fingerprint"]),
+        **{name: str(header[name]) for name in NAMES},
         settings=settings,
         layout=layout,
         labels=tuple(str(label) for label in header["labels"]),

@@ -1,8 +1,7 @@
 """Files: replaced in one step, kept in the cache, and the state of work that is interrupted.
 
-A reader, or a crash, never meets half of a file. Long work keeps its state in a file beside its
-outcome, with `.partial` behind the name, so that an interrupted command resumes. What is in it is
-the caller's business; a key, or whatever the caller compares, says which work it belongs to.
+Long work keeps its state in a file beside its outcome, with `.partial` behind the name, so that
+an interrupted command resumes. A key, or whatever the caller compares, says whose work it is.
 """
 
 from __future__ import annotations
@@ -49,19 +48,14 @@ def replacing(path: Path) -> Iterator[Path]:
     temporary = Path(name)
     try:
         yield temporary
-        temporary.chmod(0o666 & ~_umask())  # after the block: some writers set their own
+        mask = os.umask(0)  # it can be read only by setting it
+        os.umask(mask)
+        temporary.chmod(0o666 & ~mask)  # after the block: some writers set their own
         with temporary.open("rb") as written:
             os.fsync(written.fileno())
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
-
-
-def _umask() -> int:
-    """Return the process's umask; it can be read only by setting it."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def cache_folder(kind: str) -> Path:
@@ -93,9 +87,7 @@ class Unfinished:
     """The file of some unfinished work; `what` names the work in messages, such as "run"."""
 
     def __init__(self, path: Path, what: str, say: Say = silent) -> None:
-        self.path = path
-        self.what = what
-        self.say = say
+        self.path, self.what, self.say = path, what, say
         self._saved = time.monotonic()
         self._pause = SECONDS
 

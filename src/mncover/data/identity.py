@@ -46,20 +46,14 @@ class MaskSummary:
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> MaskSummary:
         """Make a summary from what `to_json` returned; the value may come from a stranger."""
-        counts = {name: int(value[name]) for name in COUNTS}
-        lists = {
-            name: tuple((str(word), float(score)) for word, score in value[name]) for name in LISTS
-        }
-        if min(counts.values()) < 0:
+        known: dict[str, Any] = {name: int(value[name]) for name in COUNTS}
+        if min(known.values()) < 0:
             raise MaskError("its summary of the masks has negative numbers")
+        known |= {name: str(value[name]) for name in ("fingerprint", "unseen")}
+        for name in LISTS:
+            known[name] = tuple((str(word), float(score)) for word, score in value[name])
         fidelity = value["fidelity"]
-        known: dict[str, Any] = {**counts, **lists}
-        return cls(
-            fingerprint=str(value["fingerprint"]),
-            unseen=str(value["unseen"]),
-            fidelity=None if fidelity is None else float(fidelity),
-            **known,
-        )
+        return cls(fidelity=None if fidelity is None else float(fidelity), **known)
 
 
 @dataclass(frozen=True)
@@ -134,6 +128,15 @@ class Identity:
             raise MismatchError(f"cannot be combined: they differ in {what}.")
 
 
+_CALLED = {
+    "model_fingerprint": "the model's weights",
+    "tokenizer_fingerprint": "the tokenizer",
+    "ranges_fingerprint": "the ranges (calibrated on other texts)",
+    "layout": "the model's sites",
+    "masks": "the masks",
+}
+
+
 def _difference(name: str, mine: Any, theirs: Any) -> str:
     if name == "settings":
         pairs = zip(mine.to_json().items(), theirs.to_json().items(), strict=True)
@@ -141,13 +144,7 @@ def _difference(name: str, mine: Any, theirs: Any) -> str:
     if name == "criteria":
         names = [", ".join(one.name for one in criteria) for criteria in (mine, theirs)]
         return f"the criteria ({names[0]} and {names[1]})"
-    what = {
-        "model_fingerprint": "the model's weights",
-        "tokenizer_fingerprint": "the tokenizer",
-        "ranges_fingerprint": "the ranges (calibrated on other texts)",
-        "layout": "the model's sites",
-        "masks": "the masks",
-    }.get(name, name.replace("_", " "))
+    what = _CALLED.get(name, name.replace("_", " "))
     show = isinstance(mine, str | int) or name == "labels"
     return f"{what} ({str(mine)[:12]} and {str(theirs)[:12]})" if show else what
 

@@ -7,7 +7,6 @@ A site is one layer's hidden states (`hidden.0` … `hidden.D`) or one layer's a
     attention   groups = heads k  rows = query i       columns = key j
 
 A text of T tokens touches the rows below T, and in attention also only the columns below T.
-This file knows nothing of models, texts or values.
 """
 
 from __future__ import annotations
@@ -97,13 +96,10 @@ class Layout:
 
     def touched_neurons(self, kind: Kind, length: int) -> int:
         """How many real neurons of a kind a text of `length` tokens touches."""
-        return sum(
-            site.groups * length * (length + 1) // 2
-            if kind == "attention" and self.causal
-            else site.touched(length)
-            for site in self.sites
-            if site.kind == kind
-        )
+        sites = [site for site in self.sites if site.kind == kind]
+        if kind == "attention" and self.causal:
+            return sum(site.groups * length * (length + 1) // 2 for site in sites)
+        return sum(site.touched(length) for site in sites)
 
     def to_json(self) -> dict[str, Any]:
         """Return the layout as plain lists and numbers."""
@@ -128,8 +124,7 @@ class Layout:
 
 def _site_from_json(row: Sequence[Any]) -> Site:
     kind, *numbers = row
-    if kind not in ("hidden", "attention") or len(numbers) != 4:
-        raise ValueError(f"not a site: {row}")
-    if any(type(n) is not int or n < 0 for n in numbers) or min(numbers[1:]) < 1:
+    fits = kind in ("hidden", "attention") and len(numbers) == 4
+    if not fits or any(type(n) is not int or n < 0 for n in numbers) or min(numbers[1:]) < 1:
         raise ValueError(f"not a site: {row}")
     return Site(cast(Kind, kind), *numbers)

@@ -34,14 +34,9 @@ def ints_per_neuron(cells: int) -> int:
     return -(-cells // 64)
 
 
-def map_size(layout: Layout, cells: int) -> int:
-    """Return the number of integers in a map."""
-    return layout.slots * ints_per_neuron(cells)
-
-
 def empty_map(layout: Layout, cells: int) -> Bits:
     """Return a map in which nothing was hit."""
-    return np.zeros(map_size(layout, cells), dtype=int_type(cells))
+    return np.zeros(layout.slots * ints_per_neuron(cells), dtype=int_type(cells))
 
 
 def site_table(layout: Layout, cells: int) -> NDArray[np.int64]:
@@ -82,10 +77,9 @@ def pack(bits: Bits, cells: int) -> bytes:
 
 def unpack(data: bytes, layout: Layout, cells: int) -> Bits:
     """Return the map that `pack` made; the bytes may come from a stranger."""
-    size = map_size(layout, cells)
+    size = layout.slots * ints_per_neuron(cells)
     if ints_per_neuron(cells) > 1:
-        raw = _inflate(data, size * 8)
-        return np.frombuffer(raw, dtype="<u8").astype(int_type(cells))
+        return np.frombuffer(_inflate(data, size * 8), dtype="<u8").astype(int_type(cells))
     plane_bytes = -(-size // 8)
     raw = _inflate(data, plane_bytes * cells)
     bits = np.zeros(size, dtype=int_type(cells))

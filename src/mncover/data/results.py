@@ -14,12 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mncover.data import maps
-from mncover.data.display import html_table, percent
 from mncover.data.identity import Identity, Measured
 from mncover.data.layout import Layout
 from mncover.data.store import CoverageData
 from mncover.data.table import UNKNOWN
-from mncover.types import Settings
+from mncover.types import Settings, html_table, percent
 
 if TYPE_CHECKING:
     from mncover.suites.judging import Outcome
@@ -38,9 +37,7 @@ class Count:
 
     def __add__(self, other: Count) -> Count:
         return Count(
-            self.covered + other.covered,
-            self.total + other.total,
-            self.reachable + other.reachable,
+            self.covered + other.covered, self.total + other.total, self.reachable + other.reachable
         )
 
     @property
@@ -266,10 +263,7 @@ def summarize(
         for context, part in zip(by, parts, strict=True):
             context[measured.name] = part
     redundant = novelty(data) <= redundant_at
-    contexts = tuple(
-        _context(data, number, by[number], redundant, outcomes)
-        for number in range(len(data.contexts))
-    )
+    contexts = tuple(_context(data, n, one, redundant, outcomes) for n, one in enumerate(by))
     interrupted = tuple(run.suite or run.id for run in data.incomplete)
     return Result(data.identity, criteria, contexts, redundant_at, interrupted, tuple(outcomes))
 
@@ -307,6 +301,7 @@ def _context(
     table, name = data.table, data.contexts[number]
     mine = table["context"] == number
     labelled = mine & (table["label"] != UNKNOWN) & (table["prediction"] != UNKNOWN)
+    ordered = table.ordered(data.identity.main.name, mine)
     # A test that was run twice counts twice.
     tests = [outcome for outcome in outcomes if outcome.test.name == name]
     return ContextResult(
@@ -315,16 +310,12 @@ def _context(
         truncated=int(table["truncated"][mine].sum()),
         empty=int((table["length"][mine] == 0).sum()),
         by=by,
-        redundant=int(redundant[mine].sum()) if _ordered(data, mine) else None,
+        redundant=int(redundant[mine].sum()) if ordered else None,
         labelled=int(labelled.sum()),
         wrong=int((table["label"] != table["prediction"])[labelled].sum()),
         judged=sum(test.judged for test in tests),
         failing=sum(test.failing for test in tests),
     )
-
-
-def _ordered(data: CoverageData, rows: NDArray[np.bool_]) -> bool:
-    return data.table.ordered(data.identity.main.name, rows)
 
 
 def novelty(data: CoverageData) -> NDArray[np.float64]:
@@ -346,18 +337,14 @@ def touched_neurons(identity: Identity, lengths: NDArray[Any]) -> NDArray[np.flo
     """Return how many neurons a text of each length touches, the two kinds weighted."""
     layout, weight = identity.layout, identity.settings.attention_weight
     distinct, which = np.unique(lengths, return_inverse=True)
-    touched = [
-        layout.touched_neurons("hidden", int(n))
-        + weight * layout.touched_neurons("attention", int(n))
-        for n in distinct
-    ]
-    return np.array(touched, dtype=np.float64)[which]
+    touched = layout.touched_neurons
+    found = [touched("hidden", n) + weight * touched("attention", n) for n in distinct.tolist()]
+    return np.array(found, dtype=np.float64)[which]
 
 
 def gains(data: CoverageData, criterion: str, rows: Any = slice(None)) -> NDArray[np.float64]:
     """Return what each text added to a criterion; NaN where the order was not kept."""
-    new = data.table.new[criterion][:, rows]
-    identity = data.identity
+    new, identity = data.table.new[criterion][:, rows], data.identity
     cells = identity.criterion(criterion).cells
     shares = gain_share(identity.layout, identity.settings, cells, *new)
     return np.where(new[0] == UNKNOWN, np.nan, shares)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +18,7 @@ from mncover.data import maps
 from mncover.data.identity import Identity, Run
 from mncover.data.table import Table
 
-
-class Blob(NamedTuple):
-    """Where a byte string is."""
-
-    offset: int
-    size: int
+Blob = tuple[int, int]  # where a byte string is: offset and size
 
 
 class BlobStore:
@@ -35,13 +30,12 @@ class BlobStore:
     def put(self, data: bytes) -> Blob:
         """Keep a byte string."""
         offset = self._file.seek(0, 2)
-        self._file.write(data)
-        return Blob(offset, len(data))
+        return offset, self._file.write(data)
 
     def get(self, blob: Blob) -> bytes:
         """Give a byte string back."""
-        self._file.seek(blob.offset)
-        return self._file.read(blob.size)
+        self._file.seek(blob[0])
+        return self._file.read(blob[1])
 
 
 Snapshot = tuple[dict[str, dict[str, Blob]], Table, list[Run]]
@@ -171,7 +165,5 @@ def _united_map(context: str, criterion: str, *sources: CoverageData) -> bytes:
     have = [data for data in sources if context in data.contexts]
     if len(have) == 1:
         return have[0].packed(context, criterion)
-    bits = have[0].map_of(context, criterion)
-    for data in have[1:]:
-        bits |= data.map_of(context, criterion)
+    bits = have[0].map_of(context, criterion) | have[1].map_of(context, criterion)
     return maps.pack(bits, have[0].identity.criterion(criterion).cells)

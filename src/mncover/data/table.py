@@ -65,15 +65,13 @@ class Table:
     ) -> Table:
         """Return a table of the given columns; a single value stands for every row."""
         n = len(texts)
-        full = {
-            name: np.array(np.broadcast_to(np.asarray(columns[name]), n), dtype=kind)
-            for name, kind in COLUMNS.items()
-        }
-        added = {
-            name: np.array(np.broadcast_to(np.asarray(cells), (2, n)), dtype=NEW_TYPE)
-            for name, cells in new.items()
-        }
-        return cls(full, added, probabilities.astype("<f4"), tuple(texts))
+
+        def full(values: Any, shape: tuple[int, ...], kind: str) -> NDArray[Any]:
+            return np.array(np.broadcast_to(np.asarray(values), shape), dtype=kind)
+
+        known = {name: full(columns[name], (n,), kind) for name, kind in COLUMNS.items()}
+        added = {name: full(cells, (2, n), NEW_TYPE) for name, cells in new.items()}
+        return cls(known, added, probabilities.astype("<f4"), tuple(texts))
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -115,9 +113,8 @@ class Table:
     def check(self, n_runs: int, n_contexts: int) -> None:
         """Refuse a table whose columns do not fit together; it may come from a stranger."""
         n, n_labels = len(self), self.probabilities.shape[-1]
-        if any(values.shape != (n,) for values in self.columns.values()):
-            raise DataFileError("the columns of its table differ in length")
-        if any(cells.shape != (2, n) for cells in self.new.values()):
+        uneven = any(values.shape != (n,) for values in self.columns.values())
+        if uneven or any(cells.shape != (2, n) for cells in self.new.values()):
             raise DataFileError("the columns of its table differ in length")
         if self.probabilities.shape != (n, n_labels):
             raise DataFileError("the probabilities in its table have the wrong shape")

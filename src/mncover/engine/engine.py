@@ -25,7 +25,7 @@ from mncover.engine.loading import fingerprint_model, fingerprint_tokenizer
 from mncover.engine.masking import Keep
 from mncover.engine.measure import Advance, measure
 from mncover.engine.ranges import Ranges
-from mncover.engine.readers import HitReader, Maps, Reader
+from mncover.engine.readers import HitReader, Maps, Reader, Setup
 from mncover.engine.subject import Subject
 from mncover.engine.taps import find_taps
 from mncover.engine.windows import RunTexts, Window, Windows
@@ -61,14 +61,11 @@ class Engine:
         if batch_size < 1:
             raise SettingsError(f"`batch_size` must be at least 1, got {batch_size}.")
         subject.check_length(settings.max_length)
-        self.subject = subject
-        self.settings = settings
+        self.subject, self.settings, self.masks = subject, settings, masks
+        self.batch_size, self.progress = batch_size, progress
         self.criteria = {criterion.name: criterion for criterion in criteria}
         self.groups = grouped(criteria, settings)
         self._group_of = {name: group for group in self.groups for name in group.names}
-        self.masks = masks
-        self.batch_size = batch_size
-        self.progress = progress
         self.taps = find_taps(subject)
         self.layout = self.taps.layout(settings.max_length)
         self.kernels = kernels_for(self.layout, subject.device, kernels)
@@ -185,18 +182,16 @@ class Engine:
         """Return the ranges over texts, from the cache if they are there."""
         path = None
         if cache:
-            key = calibration.cache_key(
-                self.model_fingerprint,
-                self.tokenizer_fingerprint,
-                texts,
-                self.taps,
-                self.settings.max_length,
-            )
+            digests = self.model_fingerprint, self.tokenizer_fingerprint
+            key = calibration.cache_key(*digests, texts, self.taps, self.settings.max_length)
             path = cache_folder("ranges") / f"{key}.safetensors"
+        what = self.taps, self.kernels, texts, self.batch_size
         with self.bar("Calibrating", len(texts)) as advance:
-            return calibration.calibrate(
-                self.taps, self.kernels, texts, self.batch_size, advance, path
-            )
+            return calibration.calibrate(*what, advance, path)
+
+    @property
+    def _setup(self) -> Setup:
+        return Setup(self.kernels, self.bounds, self.groups, self.keep)
 
     def use_ranges(self, ranges: Ranges) -> None:
         """Cut bins by these ranges from now on."""
@@ -210,7 +205,7 @@ class Engine:
         self, texts: Sequence[Text], maps: Maps
     ) -> Iterator[tuple[Sequence[Text], list[Encoding], NDArray[np.float32]]]:
         """Add the hits of texts to maps, piece by piece, in any order within a piece."""
-        reader = HitReader(self.kernels, self.bounds, self.groups, maps, self.keep)
+        reader = HitReader(self._setup, maps)
         with self.bar("Measuring", len(texts)) as advance:
             for start in range(0, len(texts), PIECE):
                 piece = texts[start : start + PIECE]
@@ -239,8 +234,8 @@ class Engine:
         wrap: Callable[[Reader], Reader] | None = None,
     ) -> Iterator[Window]:
         """Run cases and yield them in order, window by window, or as one window."""
-        what = (self.taps, self.kernels, self.bounds, self.groups, self.keep, self.batch_size)
-        return Windows(*what, run, wrap).over(cases, advance, whole)
+        windows = Windows(self.taps, self._setup, self.batch_size, run, wrap)
+        return windows.over(cases, advance, whole)
 
     def codes(self, window: Window, row: int, criterion: str) -> Array:
         """Return the codes of a window's text that count for a criterion."""

@@ -32,7 +32,8 @@ def load_subject(
     name = str(model)
     loaded = _model(name, dtype)
     if device is not None:
-        loaded = _moved(loaded, device)
+        with _one_line(f"device {device!r} cannot be used"):
+            loaded = loaded.to(torch.device(device))
     return Subject(loaded, _tokenizer(name if tokenizer is None else tokenizer), name)
 
 
@@ -44,10 +45,8 @@ def class_names(name: str) -> list[str]:
     import transformers
 
     _check_folder(name)
-    try:
+    with _one_line(f"{name}: cannot be loaded"):
         config = transformers.AutoConfig.from_pretrained(name, trust_remote_code=False)
-    except (OSError, ValueError, KeyError) as error:
-        raise ModelError(f"{name}: cannot be loaded ({_first_line(error)}).") from error
     return [str(config.id2label[i]) for i in sorted(config.id2label)]
 
 
@@ -57,27 +56,14 @@ def _model(name: str, dtype: str) -> Any:
     _check_folder(name)
     if dtype not in DTYPES:
         raise ModelError(f"`dtype` must be one of {', '.join(DTYPES)}, got {dtype!r}.")
-    safe = {"trust_remote_code": False}
-    with quiet_loading():
-        try:
-            config = transformers.AutoConfig.from_pretrained(name, **safe)
-            loader = _model_class(config)
-            return loader.from_pretrained(
-                name, config=config, dtype=dtype, attn_implementation="eager", use_safetensors=True
-            ).eval()
-        except (OSError, ValueError, RuntimeError, KeyError, ImportError) as error:
-            raise ModelError(f"{name}: cannot be loaded ({_first_line(error)}).") from error
-
-
-def _model_class(config: Any) -> Any:
-    """Return the class the checkpoint was saved from, so that no head is made up or dropped."""
-    import transformers
-
-    for architecture in config.architectures or []:
-        found = getattr(transformers, architecture, None)
-        if found is not None:
-            return found
-    return transformers.AutoModel
+    with quiet_loading(), _one_line(f"{name}: cannot be loaded"):
+        config = transformers.AutoConfig.from_pretrained(name, trust_remote_code=False)
+        # The class the checkpoint was saved from, so that no head is made up or dropped.
+        classes = [getattr(transformers, known, None) for known in config.architectures or []]
+        loader = next((known for known in classes if known is not None), transformers.AutoModel)
+        return loader.from_pretrained(
+            name, config=config, dtype=dtype, attn_implementation="eager", use_safetensors=True
+        ).eval()
 
 
 def _check_folder(name: str) -> None:
@@ -94,24 +80,23 @@ def _tokenizer(tokenizer: Any) -> Any:
         return tokenizer
     import transformers
 
-    try:
+    with _one_line(f"{tokenizer}: no tokenizer can be loaded from there"):
         return transformers.AutoTokenizer.from_pretrained(str(tokenizer), trust_remote_code=False)
-    except (OSError, ValueError, KeyError, ImportError) as error:
-        raise ModelError(
-            f"{tokenizer}: no tokenizer can be loaded from there ({_first_line(error)})."
-        ) from error
 
 
-def _moved(model: Any, device: str) -> Any:
+# What transformers and torch raise for files and devices that cannot be used.
+_FAILURES = (OSError, ValueError, RuntimeError, KeyError, ImportError, AssertionError)
+
+
+@contextmanager
+def _one_line(what: str) -> Iterator[None]:
+    """Turn a failure into an error of one line: `what`, and the first line of why."""
     try:
-        return model.to(torch.device(device))
-    except (RuntimeError, AssertionError) as error:
-        raise ModelError(f"device {device!r} cannot be used ({_first_line(error)}).") from error
-
-
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return (lines[0] if lines else type(error).__name__).rstrip(".")
+        yield
+    except _FAILURES as error:
+        lines = str(error).strip().splitlines()
+        why = (lines[0] if lines else type(error).__name__).rstrip(".")
+        raise ModelError(f"{what} ({why}).") from error
 
 
 @contextmanager

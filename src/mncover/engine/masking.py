@@ -95,9 +95,7 @@ class Kept:
     """1 for the tokens [n, T] and pairs [n, T, T] of a batch that count, 0 for the others."""
 
     def __init__(self, tokens: Tensor, pairs: Tensor, kernels: Kernels) -> None:
-        self.tokens = tokens
-        self.pairs = pairs
-        self.kernels = kernels
+        self.tokens, self.pairs, self.kernels = tokens, pairs, kernels
         self._parts: dict[tuple[str, int], Array] = {}
 
     def at(self, site: Site) -> Array:

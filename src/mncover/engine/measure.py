@@ -8,9 +8,9 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from mncover.engine.batches import Encoding, batches_by_length, distinct
-from mncover.engine.parallel import batch_tokens, parallel
+from mncover.engine.batches import Encoding, batch_tokens, batches_by_length, distinct, parallel
 from mncover.engine.readers import NotFiniteError, Reader
 from mncover.engine.subject import Subject
 from mncover.engine.taps import Taps
@@ -40,25 +40,33 @@ def measure(
     def run(rows: list[int]) -> list[int]:
         inputs = subject.inputs([encodings[row] for row in rows])
         read = reader.begin(rows, inputs["input_ids"][: len(rows)])  # behind them are copies
-        probabilities = subject.probabilities(forward(inputs, read))
-        if probabilities is not None:
-            found[rows] = probabilities[: len(rows)].cpu().numpy()
+        _keep(subject.probabilities(forward(inputs, read)), found, rows)
         return rows
 
-    batches = unpadded_batches(subject, encodings, batch_size)
-    with errors_named(texts), taps.open() as forward, parallel(subject.workers) as run_all:
-        for rows in run_all(run, batches):
-            advance(len(rows))
+    with errors_named(texts), taps.open() as forward:
+        _run_all(subject, encodings, batch_size, run, advance)
     return found
 
 
-def unpadded_batches(
-    subject: Subject, encodings: Sequence[Encoding], batch_size: int
-) -> Iterator[list[int]]:
-    """Yield the indices of equally long texts that run together."""
+def _keep(probabilities: Tensor | None, found: NDArray[np.float32], rows: list[int]) -> None:
+    if probabilities is not None:
+        found[rows] = probabilities[: len(rows)].cpu().numpy()
+
+
+def _run_all(
+    subject: Subject,
+    encodings: Sequence[Encoding],
+    batch_size: int,
+    run: Callable[[list[int]], list[int]],
+    advance: Advance,
+) -> None:
+    """Call `run` with the indices of equally long texts, in parallel."""
     size = 1 if subject.single_rows else batch_size
     lengths = [encoding.length for encoding in encodings]
-    return batches_by_length(lengths, size, batch_tokens(subject.workers))
+    batches = batches_by_length(lengths, size, batch_tokens(subject.workers))
+    with parallel(subject.workers) as run_each:
+        for rows in run_each(run, batches):
+            advance(len(rows))
 
 
 @contextmanager
@@ -67,16 +75,12 @@ def errors_named(texts: Sequence[Text]) -> Iterator[None]:
     try:
         yield
     except NotFiniteError as error:
-        raise _activation_error(error, texts) from None
-
-
-def _activation_error(error: NotFiniteError, texts: Sequence[Text]) -> ActivationError:
-    finite = torch.isfinite(torch.as_tensor(error.values)).flatten(1).all(1)
-    text = texts[error.rows[int((~finite).nonzero()[0])]]
-    return ActivationError(
-        f'NaN or infinity in {error.site.name} for the text "{shorten(text)}": '
-        "the model's weights or its number format are at fault."
-    )
+        finite = torch.isfinite(torch.as_tensor(error.values)).flatten(1).all(1)
+        text = texts[error.rows[int((~finite).nonzero()[0])]]
+        raise ActivationError(
+            f'NaN or infinity in {error.site.name} for the text "{shorten(text)}": '
+            "the model's weights or its number format are at fault."
+        ) from None
 
 
 def class_probabilities(
@@ -94,12 +98,9 @@ def class_probabilities(
     @torch.inference_mode()
     def run(rows: list[int]) -> list[int]:
         inputs = subject.inputs([chosen[row] for row in rows])
-        probabilities = subject.probabilities(subject.call(subject.runner, inputs))
-        if probabilities is not None:
-            found[rows] = probabilities[: len(rows)].cpu().numpy()
+        _keep(subject.probabilities(subject.call(subject.runner, inputs)), found, rows)
         return rows
 
-    with subject.measuring(), parallel(subject.workers) as run_all:
-        for rows in run_all(run, unpadded_batches(subject, chosen, batch_size)):
-            advance(len(rows))
+    with subject.measuring():
+        _run_all(subject, chosen, batch_size, run, advance)
     return found[which]

@@ -1,9 +1,8 @@
 """The range of every neuron over the calibration texts: find it, and remember it.
 
-Ranges are kept in the user's cache folder under a key of model, tokenizer, texts and settings.
-While a long calibration runs, what is finished is kept there too, so that an interrupted one
-resumes. Files are renamed into place, so several runs at once do no harm: at worst all of them do
-the work.
+Ranges are kept in the user's cache folder under a key of model, tokenizer, texts and settings,
+those of an unfinished calibration too, so that it resumes. Files are renamed into place, so
+several runs at once do no harm: at worst all of them do the work.
 """
 
 from __future__ import annotations
@@ -74,17 +73,13 @@ class Ranges:
 
     def save(self, path: Path) -> None:
         """Write the ranges to a file, replacing it in one step."""
-        with replacing(path) as temporary:
-            self.write(temporary)
-
-    def write(self, path: Path) -> None:
-        """Write the ranges to a path that nobody reads yet."""
         about = {"format": FORMAT, "texts": self.texts, "layout": self.layout.to_json()}
         arrays = {"low": self.low, "high": self.high}
-        try:
-            save_file(arrays, path, metadata={"mncover": json.dumps(about)})
-        except SafetensorError as error:
-            raise OSError(str(error)) from error
+        with replacing(path) as temporary:
+            try:
+                save_file(arrays, temporary, metadata={"mncover": json.dumps(about)})
+            except SafetensorError as error:
+                raise OSError(str(error)) from error
 
     @classmethod
     def load(cls, path: Path) -> Ranges:
@@ -134,12 +129,19 @@ def calibrate(
         advance(len(texts))
         return kept
     partial = None if cache is None else Unfinished(cache.with_suffix(".partial"), "calibration")
-    ranges = _resumed(partial, layout) or Ranges.empty(layout)
+    ranges = Ranges.empty(layout)
+    if partial is not None:
+        kept = partial.load(lambda path: _load(path, layout), lambda one: f"{one.texts:,} texts")
+        ranges = kept or ranges
     advance(ranges.texts)
     reader = WidenReader(kernels, kernels.to_device(ranges.low), kernels.to_device(ranges.high))
     for start in range(ranges.texts, len(texts), chunk):
         part = texts[start : start + chunk]
-        _observe(taps, part, reader, batch_size, advance)
+        encodings = taps.subject.encode(part, layout.sites[0].rows)
+        first, _ = distinct(encodings)
+        advance(len(part) - len(first))
+        picked = [part[i] for i in first], [encodings[i] for i in first]
+        measure(taps, *picked, reader, batch_size, advance)
         low, high = kernels.to_numpy(reader.low), kernels.to_numpy(reader.high)
         ranges = Ranges(layout, low, high, start + len(part))
         ranges.forget_future()
@@ -153,28 +155,12 @@ def calibrate(
     return ranges
 
 
-def _resumed(partial: Unfinished | None, layout: Layout) -> Ranges | None:
-    if partial is None:
-        return None
-    return partial.load(lambda path: _load(path, layout), lambda found: f"{found.texts:,} texts")
-
-
 def _keep(ranges: Ranges, path: Path) -> None:
     """Put ranges into the cache; a cache that cannot be written costs time, not the work."""
     try:
         ranges.save(path)
     except OSError as error:
         warnings.warn(f"cannot cache the ranges in {path.parent}: {error.strerror}.", stacklevel=2)
-
-
-def _observe(
-    taps: Taps, texts: Sequence[Text], reader: WidenReader, batch_size: int, advance: Advance
-) -> None:
-    encodings = taps.subject.encode(texts, reader.kernels.layout.sites[0].rows)
-    first, _ = distinct(encodings)
-    advance(len(texts) - len(first))
-    picked = [texts[i] for i in first]
-    measure(taps, picked, [encodings[i] for i in first], reader, batch_size, advance)
 
 
 def _load(path: Path, layout: Layout) -> Ranges | None:

@@ -7,11 +7,12 @@ tensor of that batch.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
+from functools import cache, partial
 from threading import Lock
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
+import numpy as np
 from torch import Tensor
 
 from mncover.criteria.base import Group
@@ -19,7 +20,6 @@ from mncover.data.layout import Kind, Site
 from mncover.data.maps import ints_per_neuron
 from mncover.engine.kernels.base import Array, Block, Kernels
 from mncover.engine.masking import Keep, Kept
-from mncover.engine.spool import Spool
 from mncover.engine.taps import Read
 from mncover.errors import ModelError
 
@@ -31,9 +31,7 @@ class NotFiniteError(Exception):
 
     def __init__(self, site: Site, rows: list[int], values: Array) -> None:
         super().__init__(site.name)
-        self.site = site
-        self.rows = rows
-        self.values = values
+        self.site, self.rows, self.values = site, rows, values
 
 
 class Reader(Protocol):
@@ -43,8 +41,16 @@ class Reader(Protocol):
         """Take the indices of a batch's texts and their tokens [n, T]; return who reads it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Setup(NamedTuple):
+    """What every measurement runs with; `bounds` are the low and high of every neuron."""
+
+    kernels: Kernels
+    bounds: tuple[Array, Array]
+    groups: Sequence[Group]
+    keep: Keep | None
+
+
+class Batch(NamedTuple):
     """The texts that run together: their indices, how long they are, and what of them counts."""
 
     rows: list[int]
@@ -60,13 +66,10 @@ class _SiteReader:
     """
 
     def __init__(self, kernels: Kernels, low: Array, high: Array, keep: Keep | None = None) -> None:
-        self.kernels = kernels
-        self.low, self.high = low, high
-        self.keep = keep
+        self.kernels, self.low, self.high, self.keep = kernels, low, high, keep
         self.locks = {site: Lock() for site in kernels.layout.sites}
 
     def begin(self, rows: list[int], ids: Tensor) -> Read:
-        """Take the indices of a batch's texts and their tokens [n, T]; return who reads it."""
         return partial(self.read, self.batch(rows, ids))
 
     def batch(self, rows: list[int], ids: Tensor) -> Batch:
@@ -100,7 +103,6 @@ class WidenReader(_SiteReader):
     """Stretches ranges so that they hold everything seen."""
 
     def reduce(self, batch: Batch, site: Site, values: Array) -> bool:
-        """Widen the ranges of one site."""
         with self.locks[site]:
             _, low, high, _ = self.block(batch, site, values)
             finite = self.kernels.widen(values, low, high)
@@ -112,20 +114,11 @@ class WidenReader(_SiteReader):
 class HitReader(_SiteReader):
     """Adds everything seen to the maps of some criteria; the order of texts does not matter."""
 
-    def __init__(
-        self,
-        kernels: Kernels,
-        bounds: tuple[Array, Array],
-        groups: Sequence[Group],
-        maps: Maps,
-        keep: Keep | None,
-    ) -> None:
-        super().__init__(kernels, *bounds, keep)
-        self.groups = groups
-        self.maps = maps
+    def __init__(self, setup: Setup, maps: Maps) -> None:
+        super().__init__(setup.kernels, *setup.bounds, setup.keep)
+        self.groups, self.maps = setup.groups, maps
 
     def reduce(self, batch: Batch, site: Site, values: Array) -> bool:
-        """Hit the cells of one site."""
         kernels, length = self.kernels, batch.length
         block, finite = self.block(batch, site, values), True
         for group in self.groups:
@@ -138,29 +131,80 @@ class HitReader(_SiteReader):
         return finite
 
 
+@dataclass(slots=True)
+class _Batch:
+    """One batch: how long its texts are, what of them counts, where each site's codes are."""
+
+    length: int
+    keep_tokens: Array = None  # [texts, T], if there are masks
+    keep_pairs: Array = None  # [texts, T, T]
+    places: dict[tuple[str, str], Any] = field(default_factory=dict)  # by criterion and site
+
+
+class Spool:
+    """Takes codes batch by batch and site by site; gives them back text by text.
+
+    Batches go by length, but gains are defined in the order of the texts. So the codes, one per
+    touched neuron, wait until the window is complete: in a temporary file, or on a GPU in memory.
+    """
+
+    def __init__(self, kernels: Kernels) -> None:
+        self.kernels = kernels
+        self._store = kernels.new_store()
+        self._where: dict[int, tuple[_Batch, int]] = {}
+        sites = kernels.layout.sites
+        self._names = [site.name for site in sites]
+        self._sizes = cache(lambda length: np.array([site.touched(length) for site in sites]))
+
+    def __enter__(self) -> Spool:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._store.close()
+
+    def clear(self) -> None:
+        self._where.clear()
+        self._store.clear()
+
+    def begin(self, rows: list[int], length: int, kept: Kept | None = None) -> None:
+        """Start a batch of texts, named by their index; others may be under way."""
+        batch = _Batch(length)
+        if kept is not None:
+            batch.keep_tokens = self.kernels.as_array(kept.tokens)
+            batch.keep_pairs = self.kernels.as_array(kept.pairs)
+        self._where.update({text: (batch, row) for row, text in enumerate(rows)})
+
+    def write(self, text: int, site: Site, group: Group, codes: Array) -> None:
+        """Take a group's codes [texts, groups, n] at one site of the batch that `text` is in."""
+        place = self._store.put(codes, group.cells)
+        self._where[text][0].places[group.plain, site.name] = place
+
+    def read(self, text: int, group: Group) -> Array:
+        """Return one text's codes for all sites, flat, in the order of the layout."""
+        batch, row = self._where[text]
+        places = [batch.places[group.plain, name] for name in self._names]
+        return self._store.get(places, self._sizes(batch.length), row, group.cells)
+
+    def masked(self, text: int, group: Group, codes: Array) -> Array:
+        """Return one text's codes with "no cell" for everything that the masks leave out."""
+        batch, row = self._where[text]
+        keep = (batch.keep_tokens[row], batch.keep_pairs[row])
+        return self.kernels.mask_codes(codes, batch.length, group.cells, *keep)
+
+
 class EncodeReader(_SiteReader):
     """Keeps every text's codes in a spool, to be walked in order afterwards."""
 
-    def __init__(
-        self,
-        kernels: Kernels,
-        bounds: tuple[Array, Array],
-        groups: Sequence[Group],
-        spool: Spool,
-        keep: Keep | None,
-    ) -> None:
-        super().__init__(kernels, *bounds, keep)
-        self.groups = groups
-        self.spool = spool
+    def __init__(self, setup: Setup, spool: Spool) -> None:
+        super().__init__(setup.kernels, *setup.bounds, setup.keep)
+        self.groups, self.spool = setup.groups, spool
 
     def begin(self, rows: list[int], ids: Tensor) -> Read:
-        """Take the indices of a batch's texts and their tokens [n, T]; return who reads it."""
         batch = self.batch(rows, ids)
         self.spool.begin(rows, batch.length, batch.kept)
         return partial(self.read, batch)
 
     def reduce(self, batch: Batch, site: Site, values: Array) -> bool:
-        """Encode the values of one site."""
         kernels, block, finite = self.kernels, self.block(batch, site, values), True
         for group in self.groups:
             codes = kernels.new_codes(len(batch.rows), site, batch.length, group.cells)

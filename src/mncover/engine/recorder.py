@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -45,9 +46,8 @@ class _Answer(NamedTuple):
 class _Known:
     """The texts that the present context has had, with their answers."""
 
-    def __init__(self) -> None:
-        self.context: str | None = None
-        self.answers: dict[Text, _Answer] = {}
+    context: str | None = None
+    answers: dict[Text, _Answer]
 
     def of(self, context: str) -> dict[Text, _Answer]:
         """Return those of a context; another context starts with none."""
@@ -59,15 +59,11 @@ class _Known:
 def _firsts(rows: Rows) -> list[int]:
     """Return the rows whose text their context did not have before."""
     found: list[int] = []
-    seen: set[Text] = set()
-    context: str | None = None
-    for row, text in enumerate(rows.texts):
-        if rows.contexts[row] != context:
-            context = rows.contexts[row]
-            seen.clear()
-        if text not in seen:
-            seen.add(text)
-            found.append(row)
+    for _, part in groupby(range(len(rows)), lambda row: rows.contexts[row]):
+        first: dict[Text, int] = {}
+        for row in part:
+            first.setdefault(rows.texts[row], row)
+        found += first.values()
     return found
 
 
@@ -75,9 +71,7 @@ class Recorder:
     """Measures rows and adds them to data."""
 
     def __init__(self, engine: Engine, data: CoverageData, run: Run) -> None:
-        self.engine = engine
-        self.data = data
-        self.run = run
+        self.engine, self.data, self.run = engine, data, run
         self.total = self._on_device(data.total)
         self._open: tuple[str, dict[str, Array]] | None = None
 
@@ -153,7 +147,7 @@ class Recorder:
 
         `total` is the union as it was before the block.
         """
-        opened = None if self._open is None else (self._open[0], self._copy(self._open[1]))
+        opened = self._open and (self._open[0], self._copy(self._open[1]))
         snapshot = self.data.snapshot()
         try:
             yield
@@ -214,16 +208,19 @@ class SuiteRun:
     def __init__(
         self, engine: Engine, suite: Rows, output: Path, classes: How, say: Say = silent
     ) -> None:
-        self.engine = engine
-        self.suite = suite
-        self.output = output
+        self.engine, self.suite, self.output = engine, suite, output
         self.unfinished = Unfinished(partial_path(output), "run", say)
         self.rows = suite.numbered(engine.subject.labels).by_context()
         self.outline = _outline(engine, suite, classes)
 
     def run(self) -> CoverageData:
         """Measure the suite, or what is left of it, and write the data file."""
-        data, run = self._resumed() or (CoverageData(self.engine.identity()), self._new_run())
+        data = self.unfinished.load(self._read, _texts_in)
+        if data is None:
+            data = CoverageData(self.engine.identity())
+            run = Run.start(str(self.suite.path), self.suite.fingerprint, len(self.rows))
+        else:
+            run = data.runs[-1]
         if self.outline is not None:
             data.outlines[run.id] = self.outline.to_json()
         recorder = Recorder(self.engine, data, run)
@@ -238,15 +235,11 @@ class SuiteRun:
         """Return what an earlier call wrote to the data file, if it is exactly this run."""
         if not self.output.exists():
             return None
-        quiet = Unfinished(self.output, "run")
-        data = quiet.load(self._read, lambda found: f"{len(found.table):,} texts")
+        data = Unfinished(self.output, "run").load(self._read, _texts_in)
         if data is None or len(data.runs) != 1 or data.incomplete:
             return None
         mine = None if self.outline is None else self.outline.to_json()
         return data if data.outlines.get(data.runs[0].id) == mine else None
-
-    def _new_run(self) -> Run:
-        return Run.start(str(self.suite.path), self.suite.fingerprint, len(self.rows))
 
     def _record(self, recorder: Recorder, rows: Rows) -> None:
         data = recorder.data
@@ -265,16 +258,15 @@ class SuiteRun:
                     save()
                 raise
 
-    def _resumed(self) -> tuple[CoverageData, Run] | None:
-        """Return the unfinished work of this very run, if there is any."""
-        data = self.unfinished.load(self._read, lambda found: f"{len(found.table):,} texts")
-        return None if data is None else (data, data.runs[-1])
-
     def _read(self, path: Path) -> CoverageData | None:
         """Read a data file of this suite and this engine; otherwise return None, or raise."""
         data = datafile.read(path)
         data.identity.require_same(self.engine.identity())
         return data if data.runs[-1].suite_fingerprint == self.suite.fingerprint else None
+
+
+def _texts_in(data: CoverageData) -> str:
+    return f"{len(data.table):,} texts"
 
 
 def _outline(engine: Engine, suite: Rows, classes: How) -> Outline | None:

@@ -13,8 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from mncover.engine.batches import Encoding
-from mncover.engine.parallel import workers_on
+from mncover.engine.batches import Encoding, workers_on
 from mncover.errors import ModelError
 from mncover.types import Text, well_formed
 
@@ -135,18 +134,13 @@ class Subject:
         first = [well_formed(text if isinstance(text, str) else text[0]) for text in texts]
         pairs = [isinstance(text, tuple) for text in texts]
         if any(pairs) and not all(pairs):  # the tokenizer takes one kind at a time
-            return self._tokenize_mixed(texts, pairs, options)
+            singles = iter(self._tokenize([t for t in texts if isinstance(t, str)], **options))
+            doubles = iter(self._tokenize([t for t in texts if isinstance(t, tuple)], **options))
+            return [next(doubles) if pair else next(singles) for pair in pairs]
         second = [well_formed(text[1]) for text in texts] if pairs[0] else None
         found = self.tokenizer(first, second, verbose=False, **options)
         names = [name for name in self.input_names if name in found]
         return [{name: found[name][i] for name in names} for i in range(len(texts))]
-
-    def _tokenize_mixed(
-        self, texts: Sequence[Text], pairs: list[bool], options: dict[str, Any]
-    ) -> list[dict[str, list[int]]]:
-        singles = iter(self._tokenize([t for t in texts if isinstance(t, str)], **options))
-        doubles = iter(self._tokenize([t for t in texts if isinstance(t, tuple)], **options))
-        return [next(doubles) if pair else next(singles) for pair in pairs]
 
     def inputs(self, encodings: Sequence[Encoding]) -> dict[str, Tensor]:
         """Put equally long texts into the tensors that the model takes.
@@ -196,8 +190,7 @@ class Subject:
 
     @property
     def _multi_label(self) -> bool:
-        problem = getattr(self.model.config, "problem_type", None)
-        return bool(problem == "multi_label_classification")
+        return getattr(self.model.config, "problem_type", "") == "multi_label_classification"
 
     def probabilities(self, output: Any) -> Tensor | None:
         """Return the class probabilities [texts, labels] of a batch, or None without a head.
@@ -259,4 +252,4 @@ class Subject:
 def _traced_module(model: Any) -> Any:
     if getattr(model.config, "is_encoder_decoder", False):
         return model.get_encoder()
-    return model.base_model if hasattr(model, "base_model") else model
+    return getattr(model, "base_model", model)

@@ -1,11 +1,9 @@
 """Read the sites of any Hugging Face model while it runs.
 
-transformers declares on each model which modules produce `hidden_states` and `attentions`, and
-where in their output (`_can_record_outputs`). A hook on those modules hands every tensor over at
-once, so that no more than one layer's values exist at a time. Before a model is measured, a short
-text is run both ways, and the hooks are used only if they see exactly what `output_hidden_states`
-and `output_attentions` return. Otherwise, and for models that declare nothing, those outputs
-themselves are read, which costs the memory of all layers of a batch but is always right.
+transformers declares which modules produce `hidden_states` and `attentions`. Hooks on them hand
+every tensor over at once, so that one layer's values exist at a time. They are used only if, for a
+short text, they see exactly what the model returns as outputs. Otherwise those outputs are read,
+which costs the memory of all layers of a batch but is always right.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -25,13 +23,12 @@ from mncover.engine.subject import Subject
 from mncover.errors import ModelError
 
 
-@dataclass(frozen=True, slots=True)
-class Tap:
+class Tap(NamedTuple):
     """A module that yields a site each time it is called, and where in its output that is."""
 
     module: nn.Module
     kind: Kind
-    index: int
+    at: int
 
 
 def declared_taps(traced: Any) -> tuple[tuple[Tap, ...], nn.Module | None]:
@@ -137,14 +134,13 @@ class Taps:
                 with _hooks_restored(self.subject.model):
                     yield self._read_outputs
                 return
-            with ExitStack() as hooks:
-                counter = _Counter(last_hidden=self.n_hidden - 1 if self.final else None)
-                for tap in self.modules:
-                    handle = tap.module.register_forward_hook(counter.hook(tap))
-                    hooks.callback(handle.remove)
-                if self.final is not None:
-                    handle = self.final.register_forward_hook(counter.final_hook)
-                    hooks.callback(handle.remove)
+            counter = _Counter(last_hidden=self.n_hidden - 1 if self.final else None)
+            hooks = [(tap.module, counter.hook(tap)) for tap in self.modules]
+            if self.final is not None:
+                hooks.append((self.final, counter.final_hook))
+            with ExitStack() as undo:
+                for module, hook in hooks:
+                    undo.callback(module.register_forward_hook(hook).remove)
                 yield partial(self._run_hooked, counter)
 
     @torch.inference_mode()
@@ -191,27 +187,24 @@ class _Counter(threading.local):
     def hook(self, tap: Tap) -> Callable[..., None]:
         def on_hidden(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
             if self.hidden == 0:  # what enters the first layer
-                self._hand_over("hidden", args[0])
+                self._hidden(args[0])
             if self.hidden != self.last_hidden:
-                self._hand_over("hidden", _part(output, tap.index))
+                self._hidden(_part(output, tap.at))
 
         def on_attention(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
-            values = _part(output, tap.index)
+            values = _part(output, tap.at)
             if values is not None:
-                self._hand_over("attention", values)
+                self.attention += 1
+                self.read("attention", self.attention, values)
 
         return on_hidden if tap.kind == "hidden" else on_attention
 
     def final_hook(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
-        self._hand_over("hidden", output.last_hidden_state)
+        self._hidden(output.last_hidden_state)
 
-    def _hand_over(self, kind: Kind, values: Tensor) -> None:
-        if kind == "hidden":
-            self.hidden += 1
-            self.read(kind, self.hidden - 1, values)
-        else:
-            self.attention += 1
-            self.read(kind, self.attention, values)
+    def _hidden(self, values: Tensor) -> None:
+        self.hidden += 1
+        self.read("hidden", self.hidden - 1, values)
 
 
 def find_taps(subject: Subject) -> Taps:
@@ -235,8 +228,7 @@ def find_taps(subject: Subject) -> Taps:
 
 
 def _with_states(subject: Subject, inputs: dict[str, Tensor]) -> Any:
-    options = {"output_hidden_states": True, "output_attentions": True}
-    return subject.call(subject.runner, inputs, **options)
+    return subject.call(subject.runner, inputs, output_hidden_states=True, output_attentions=True)
 
 
 def _by_site(hidden: tuple[Tensor, ...], attention: tuple[Tensor, ...]) -> dict[Key, Tensor]:

@@ -1,8 +1,7 @@
 """Codes in the order of the texts, though the model runs them by length.
 
-Texts are taken in windows. A window's texts are run in length-sorted batches, their codes wait
-in a spool, and whoever walks the window reads them in order. The larger the window, the fuller
-the batches: below a few thousand texts the model, not the walk, becomes slow.
+A window's texts are run in length-sorted batches, their codes wait in a spool, and whoever walks
+the window reads them in order. The larger the window, the fuller the batches.
 """
 
 from __future__ import annotations
@@ -16,11 +15,9 @@ from numpy.typing import NDArray
 
 from mncover.criteria.base import Group
 from mncover.engine.batches import Encoding, distinct
-from mncover.engine.kernels.base import Array, Kernels, code_type
-from mncover.engine.masking import Keep
+from mncover.engine.kernels.base import Array, code_type
 from mncover.engine.measure import Advance, measure
-from mncover.engine.readers import EncodeReader, Reader
-from mncover.engine.spool import Spool
+from mncover.engine.readers import EncodeReader, Reader, Setup, Spool
 from mncover.engine.taps import Taps
 from mncover.types import Text
 
@@ -75,10 +72,7 @@ class Windows:
     """
 
     taps: Taps
-    kernels: Kernels
-    bounds: tuple[Array, Array]
-    groups: Sequence[Group]
-    keep: Keep | None
+    setup: Setup
     batch_size: int
     run: RunTexts = measure
     wrap: Callable[[Reader], Reader] | None = None
@@ -90,46 +84,44 @@ class Windows:
 
         With `whole` there is one window, however large.
         """
-        with Spool(self.kernels) as spool:
-            encode = EncodeReader(self.kernels, self.bounds, self.groups, spool, self.keep)
+        kernels = self.setup.kernels
+        with Spool(kernels) as spool:
+            encode = EncodeReader(self.setup, spool)
             for part in [list(cases)] if whole and cases else _by_number(cases):
                 texts = [text for case in part for text in case]
-                encodings = self.taps.subject.encode(texts, self.kernels.layout.sites[0].rows)
+                encodings = self.taps.subject.encode(texts, kernels.layout.sites[0].rows)
                 for rows in self._by_bytes(part, encodings, whole):
                     spool.clear()
                     chosen = slice(rows[0].start, rows[-1].stop)
                     local = [range(r.start - chosen.start, r.stop - chosen.start) for r in rows]
                     window = (local, texts[chosen], encodings[chosen])
-                    yield Window(*window, *self._measured(*window[1:], encode, spool, advance))
+                    yield Window(*window, *self._measured(*window[1:], encode, advance))
 
     def _measured(
-        self,
-        texts: list[Text],
-        encodings: list[Encoding],
-        encode: Reader,
-        spool: Spool,
-        advance: Advance,
+        self, texts: list[Text], encodings: list[Encoding], encode: EncodeReader, advance: Advance
     ) -> tuple[NDArray[np.float32], Spool, list[int]]:
         """Run a window's texts, each distinct one once."""
         first, which = distinct(encodings)
         advance(len(texts) - len(first))
         picked = [texts[i] for i in first], [encodings[i] for i in first]
-        reader = encode if self.wrap is None else self.wrap(encode)
+        reader: Reader = encode if self.wrap is None else self.wrap(encode)
         found = self.run(self.taps, *picked, reader, self.batch_size, advance)
-        return found[which], spool, which
+        return found[which], encode.spool, which
 
     def _by_bytes(
         self, cases: Sequence[Sequence[Text]], encodings: list[Encoding], whole: bool
     ) -> Iterator[list[range]]:
         """Yield runs of cases, as rows, whose codes fit into a window together."""
-        kernels, limit = self.kernels, np.inf if whole else WINDOW_BYTES
+        kernels, limit = self.setup.kernels, np.inf if whole else WINDOW_BYTES
         part: list[range] = []
         used = start = 0
         for case in cases:
             rows = range(start, start + len(case))
             start = rows.stop
             touched = sum(kernels.layout.touched(encodings[row].length) for row in rows)
-            size = sum(_bytes(kernels, touched, group.cells) for group in self.groups)
+            cells = [group.cells for group in self.setup.groups]
+            on_disk = sum(kernels.disk_bytes(touched, n) for n in cells)
+            size = on_disk or sum(touched * code_type(n).itemsize for n in cells)
             if part and used + size > limit:
                 yield part
                 part, used = [], 0
@@ -137,10 +129,6 @@ class Windows:
             used += size
         if part:
             yield part
-
-
-def _bytes(kernels: Kernels, codes: int, cells: int) -> int:
-    return kernels.disk_bytes(codes, cells) or codes * code_type(cells).itemsize
 
 
 def _by_number(cases: Sequence[Sequence[Text]]) -> Iterator[list[Sequence[Text]]]:

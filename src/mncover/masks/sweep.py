@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from mncover.data.display import display_percent
 from mncover.data.files import Unfinished, partial_path
 from mncover.engine.subject import Subject
 from mncover.errors import SettingsError
@@ -23,7 +22,7 @@ from mncover.report.plots import require_plotting, trade_off
 from mncover.report.progress import bar
 from mncover.report.tables import plain_table, write_csv
 from mncover.selection.chance import wilson
-from mncover.types import Text
+from mncover.types import Text, display_percent
 
 
 def learn_to_file(

@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from mncover.data.display import display_percent
 from mncover.report.tables import plain_table, write_csv, write_json, write_text
+from mncover.types import display_percent
 
 if TYPE_CHECKING:
     from mncover.paper.filtering import Filtering, Judged, Row

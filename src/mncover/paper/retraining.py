@@ -20,8 +20,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from mncover.data.display import display_percent
 from mncover.report.tables import plain_table, write_csv, write_json, write_text
+from mncover.types import display_percent
 
 NONE, RANDOM = "none", "random"
 DRAWS, CHUNK = 5000, 500  # of the bootstrap: in total, and at a time

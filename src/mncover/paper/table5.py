@@ -14,13 +14,13 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from mncover.data.display import display_percent
 from mncover.engine.loading import load_subject
 from mncover.errors import SettingsError
 from mncover.masks.settings import LearningSettings
 from mncover.masks.sweep import learn_to_file, measured
 from mncover.report.tables import plain_table, write_csv, write_json, write_text
 from mncover.suites.formats import read_texts
+from mncover.types import display_percent
 
 # Fidelity in percent, by family and task.
 PAPER = {"bert": {"sst2": 99.31, "qqp": 99.77}, "roberta": {"sst2": 97.36, "qqp": 99.66}}

@@ -13,10 +13,10 @@ from typing import Any
 from rich.console import Console
 
 from mncover.criteria import CRITERIA
-from mncover.data.display import display_percent
 from mncover.data.results import ContextResult, Result
 from mncover.data.store import CoverageData
 from mncover.errors import SettingsError
+from mncover.types import display_percent
 
 
 @dataclass(frozen=True, slots=True)

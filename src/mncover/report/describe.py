@@ -10,7 +10,6 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from mncover.data.display import display_percent
 from mncover.data.identity import MaskSummary
 from mncover.data.store import CoverageData
 from mncover.data.table import UNKNOWN
@@ -18,7 +17,7 @@ from mncover.report.tables import plain_table
 from mncover.suites.expectations import Answers, Expectation
 from mncover.suites.judging import FAILS, Outcome, in_suite_classes, judged_cases
 from mncover.suites.model import Label, Outline, Suite
-from mncover.types import shorten
+from mncover.types import display_percent, shorten
 
 LONGEST = 200  # characters of a text
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader
 
-from mncover.data.display import display_percent
 from mncover.data.results import REDUNDANT_AT, Result, summarize
 from mncover.data.store import CoverageData
 from mncover.errors import SettingsError
@@ -17,6 +16,7 @@ from mncover.report.html_overview import overview
 from mncover.report.html_tests import PageMaker, earlier_verdicts
 from mncover.selection.cases import cases_by_run
 from mncover.suites.judging import judge_data
+from mncover.types import display_percent
 
 MARK = ".mncover-html"  # tells a folder of ours from one of the user's
 

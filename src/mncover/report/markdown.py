@@ -6,11 +6,11 @@ import re
 
 from rich.console import Console
 
-from mncover.data.display import display_percent
 from mncover.data.results import Result
 from mncover.report import columns
 from mncover.report.columns import NAME, REDUNDANT, TEXTS, View, print_verbatim, shown
 from mncover.report.describe import print_failures
+from mncover.types import display_percent
 
 
 def show(view: View, console: Console, folded: bool = False) -> None:

@@ -11,13 +11,13 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
-from mncover.data.display import display_percent, percent
 from mncover.report.columns import criterion_title
 from mncover.report.tables import plain_table, write_csv
 from mncover.selection.cases import Cases
 from mncover.selection.chance import Found
 from mncover.selection.sets import Comparison, Curve, Spread
 from mncover.suites.judging import FAILS, NOT_JUDGED
+from mncover.types import display_percent, percent
 
 # Saturation curves.
 

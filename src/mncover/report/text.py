@@ -9,11 +9,11 @@ from rich.table import Table
 from rich.text import Text
 
 from mncover.criteria import CRITERIA
-from mncover.data.display import display_percent
 from mncover.data.results import Count, Result, SiteResult
 from mncover.report.columns import View, columns_of, shown, sorted_contexts
 from mncover.report.describe import capability_table, describe_masks, print_failures
 from mncover.report.tables import plain_table
+from mncover.types import display_percent
 
 BAR_WIDTH = 12
 

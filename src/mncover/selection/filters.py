@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from mncover.data.display import html_table
 from mncover.errors import SettingsError
-from mncover.types import Text
+from mncover.types import Text, html_table
 
 if TYPE_CHECKING:
     from mncover.engine.engine import Engine

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from mncover.data.layout import Layout
@@ -29,18 +30,12 @@ class Entry:
     load: Callable[[], type[Kernels]]
 
 
-def _cpu() -> type[Kernels]:
-    from mncover.engine.kernels.cpu import CpuKernels  # numba is slow to import
-
-    return CpuKernels
-
-
-def _torch() -> type[Kernels]:
-    from mncover.engine.kernels.plain_torch import TorchKernels
-
-    return TorchKernels
+def _late(module: str, name: str) -> Callable[[], type[Kernels]]:
+    # Late, because numba is slow to import.
+    return lambda: getattr(import_module(f"{__name__}.{module}"), name)
 
 
+_cpu, _torch = _late("cpu", "CpuKernels"), _late("plain_torch", "TorchKernels")
 # Of those that fit a device, the first is taken.
 KERNELS: dict[str, Entry] = {
     "cpu": Entry("compiled loops (numba)", lambda device: device.type == "cpu", _cpu),

@@ -130,8 +130,7 @@ class Kernels(Protocol):
     # What is the same for all implementations.
 
     def __init__(self, layout: Layout, device: torch.device) -> None:
-        self.layout = layout
-        self.device = device
+        self.layout, self.device = layout, device
         self._spans = {(s.kind, s.layer): (s, part) for s, part in layout.spans()}
 
     def new_bits(self, cells: int) -> Array:

@@ -31,44 +31,34 @@ class CpuKernels(Kernels):
         self._table = cache(lambda cells: maps.site_table(layout, cells))
 
     def to_device(self, array: NDArray[Any]) -> Array:
-        """Return the array itself."""
         return array
 
     def to_numpy(self, array: Array) -> NDArray[Any]:
-        """Return the array itself."""
         return np.asarray(array)
 
     def bits_to_numpy(self, bits: Array, cells: int) -> maps.Bits:
-        """Return the map itself."""
         return bits  # type: ignore[no-any-return]
 
     def copy_of(self, array: Array) -> Array:
-        """Return a copy of an array."""
         return array.copy()
 
     def new_codes(self, n: int, site: Site, length: int, cells: int) -> Array:
-        """Return space for the codes of `n` texts of `length` tokens at a site."""
         shape = (n, site.groups, site.touched(length) // site.groups)
         return np.empty(shape, dtype=code_type(cells))
 
     def as_array(self, tensor: Tensor) -> Array:
-        """Return a tensor as NumPy, without gaps."""
         return tensor.contiguous().numpy()
 
     def new_store(self) -> CodeStore:
-        """Return a store that keeps codes in an unnamed temporary file."""
         return FileStore()
 
     def disk_bytes(self, codes: int, cells: int) -> int:
-        """Return how many bytes of a temporary file some codes need."""
         return codes * code_type(cells).itemsize // (2 if _two_per_byte(cells) else 1)
 
     def widen(self, values: Array, low: Array, high: Array) -> bool:
-        """Stretch the ranges so that they hold the values."""
         return bool(loops.widen(values, low, high))
 
     def hit(self, group: Group, block: Block, bits: Array, masked: Array | None = None) -> bool:
-        """Set the bit of every cell a value falls into; in `masked`, only of neurons that count."""
         if group.coding is BINS:
             keep = None if masked is None else block.keep
             return bool(loops.hit(*block[:3], group.cells, bits, masked, keep))
@@ -79,7 +69,6 @@ class CpuKernels(Kernels):
         return _finite(block.values)
 
     def encode(self, group: Group, block: Block, codes: Array) -> bool:
-        """Write the cell of every value, or "no cell", into `codes` [texts, groups, n]."""
         none = no_cell(group.cells)
         if group.coding is BINS:
             return bool(loops.encode(*block[:3], group.cells, codes, none))
@@ -90,7 +79,6 @@ class CpuKernels(Kernels):
     def walk(
         self, codes: Array, length: int, cells: int, bits: Array, store: bool
     ) -> tuple[int, int]:
-        """Return how many hidden and attention cells of a text are new; `store` adds them."""
         per_neuron = maps.ints_per_neuron(cells)
         table = self._table(cells)
         new = loops.walk(codes, no_cell(cells), table, length, per_neuron, bits, store)
@@ -99,15 +87,13 @@ class CpuKernels(Kernels):
     def mask_codes(
         self, codes: Array, length: int, cells: int, keep_tokens: Array, keep_pairs: Array
     ) -> Array:
-        """Return a copy of a text's codes with "no cell" for tokens and pairs that do not count."""
         out, none = np.empty_like(codes), no_cell(cells)
         loops.mask_codes(codes, none, self._table(cells), length, keep_tokens, keep_pairs, out)
         return out
 
     def copy_touched(self, length: int, cells: int, source: Array, target: Array) -> None:
-        """Copy the part of a map that a text of `length` tokens can touch."""
-        per_neuron = maps.ints_per_neuron(cells)
-        loops.copy_touched(self._table(cells), length, per_neuron, source, target)
+        table, per_neuron = self._table(cells), maps.ints_per_neuron(cells)
+        loops.copy_touched(table, length, per_neuron, source, target)
 
 
 def _store(codes: NDArray[np.int64], bits: Array) -> None:
@@ -147,7 +133,6 @@ class FileStore:
         self._file = tempfile.TemporaryFile(prefix="mncover-", buffering=0)  # noqa: SIM115
 
     def put(self, codes: Array, cells: int) -> int:
-        """Keep codes [texts, groups, n]; return where they are."""
         codes = codes.reshape(len(codes), -1)
         if _two_per_byte(cells):
             packed = np.empty((len(codes), (codes.shape[1] + 1) // 2), dtype=np.uint8)
@@ -159,7 +144,6 @@ class FileStore:
         return place
 
     def get(self, places: Sequence[Any], sizes: NDArray[np.int64], row: int, cells: int) -> Array:
-        """Return one text's codes at several places, one after the other."""
         halves, kind = _two_per_byte(cells), code_type(cells)
         stored = ((sizes + 1) // 2 if halves else sizes * kind.itemsize).tolist()
         raw = np.empty(sum(stored), dtype=np.uint8)
@@ -175,11 +159,9 @@ class FileStore:
         return codes
 
     def clear(self) -> None:
-        """Forget everything; the file's space is used again."""
         self._file.seek(0)
 
     def close(self) -> None:
-        """Delete the file."""
         self._file.close()
 
     def _write_all(self, view: memoryview) -> None:

@@ -1,14 +1,4 @@
-"""From values to bins on the CPU: compiled loops over NumPy arrays, and nothing else.
-
-The first three functions take the values of one site for a batch of equally long texts, and of
-the site's ranges and map the part that such texts touch, without gaps:
-
-    values     [texts, groups, n]   float32
-    low, high  [groups, n]          float32; a neuron without a range has low > high
-    bits       [groups, n * W]      W integers per neuron, bit b = bin b was hit
-
-They return whether every value was finite; what they did with one that is not is unspecified.
-`keep` [texts, n] says with 1 or 0 which neurons count for which text, None that all do.
+"""From values to bins on the CPU: compiled loops over NumPy arrays, as base.py describes them.
 
 Inner loops have no branches, so that the compiler vectorises them, and start at 0, because
 with any other start every index is checked for being negative.
@@ -65,13 +55,7 @@ def widen(values: Any, low: Any, high: Any) -> bool:
 
 @_compiled
 def hit(
-    values: Any,
-    low: Any,
-    high: Any,
-    bins: int,
-    bits: Any,
-    masked: Any = None,
-    keep: Any = None,
+    values: Any, low: Any, high: Any, bins: int, bits: Any, masked: Any = None, keep: Any = None
 ) -> bool:
     """Set the bit of every bin that a value falls into; in `masked`, only where `keep` is set."""
     finite = True

@@ -34,51 +34,40 @@ class TorchKernels(Kernels):
         self.places = Places(layout, device)
 
     def to_device(self, array: NDArray[Any]) -> Tensor:
-        """Return a NumPy array as a tensor; the bits of unsigned integers stay as they are."""
         if array.dtype.kind == "u" and array.dtype.itemsize > 1:
             array = array.view(f"i{array.dtype.itemsize}")
         return torch.from_numpy(array).to(self.device)
 
     def to_numpy(self, array: Tensor) -> NDArray[Any]:
-        """Return a tensor of numbers as NumPy."""
         return np.asarray(array.cpu())
 
     def bits_to_numpy(self, bits: Tensor, cells: int) -> maps.Bits:
-        """Return a map as NumPy's unsigned integers."""
-        found: maps.Bits = bits.cpu().numpy().view(maps.int_type(cells))
-        return found
+        return np.asarray(bits.cpu().numpy().view(maps.int_type(cells)))
 
     def copy_of(self, array: Tensor) -> Tensor:
-        """Return a copy of a tensor."""
         return array.clone()
 
     def new_codes(self, n: int, site: Site, length: int, cells: int) -> Tensor:
-        """Return space for the codes of `n` texts of `length` tokens at a site."""
         shape = (n, site.groups, site.touched(length) // site.groups)
         kind = torch.uint8 if code_type(cells).itemsize == 1 else torch.int16
         return torch.empty(shape, dtype=kind, device=self.device)
 
     def as_array(self, tensor: Tensor) -> Tensor:
-        """Return a tensor without gaps."""
         return tensor.contiguous()
 
     def new_store(self) -> CodeStore:
-        """Return a store that keeps codes on the device."""
         return MemoryStore()
 
     def disk_bytes(self, codes: int, cells: int) -> int:
-        """Return 0: codes stay in memory."""
         return 0
 
     def widen(self, values: Tensor, low: Tensor, high: Tensor) -> bool:
-        """Stretch the ranges so that they hold the values."""
         least, most = values.amin(0), values.amax(0)
         torch.minimum(low, least, out=low)
         torch.maximum(high, most, out=high)
         return bool(torch.isfinite(least).all() & torch.isfinite(most).all())
 
     def hit(self, group: Group, block: Block, bits: Tensor, masked: Tensor | None = None) -> bool:
-        """Set the bit of every cell a value falls into; in `masked`, only of neurons that count."""
         codes = group.coding.codes(torch, *block[:3], group.cells)
         _store_all(codes, bits.view(*block.low.shape, -1))
         if masked is not None:
@@ -86,7 +75,6 @@ class TorchKernels(Kernels):
         return bool(torch.isfinite(block.values).all())
 
     def encode(self, group: Group, block: Block, codes: Tensor) -> bool:
-        """Write the cell of every value, or "no cell", into `codes` [texts, groups, n]."""
         found = group.coding.codes(torch, *block[:3], group.cells)
         codes.copy_(torch.where(found >= 0, found, no_cell(group.cells)))
         return bool(torch.isfinite(block.values).all())
@@ -94,7 +82,6 @@ class TorchKernels(Kernels):
     def walk(
         self, codes: Tensor, length: int, cells: int, bits: Tensor, store: bool
     ) -> tuple[int, int]:
-        """Return how many hidden and attention cells of a text are new; `store` adds them."""
         none, width = no_cell(cells), maps.ints_per_neuron(cells)
         slots, cut = self.places.slots(length), self.places.hidden(length)
         new = torch.zeros(2, dtype=torch.int64, device=bits.device)
@@ -109,18 +96,14 @@ class TorchKernels(Kernels):
     def mask_codes(
         self, codes: Tensor, length: int, cells: int, keep_tokens: Tensor, keep_pairs: Tensor
     ) -> Tensor:
-        """Return a copy of a text's codes with "no cell" for tokens and pairs that do not count."""
-        keep, out = (
-            torch.cat([keep_tokens.flatten(), keep_pairs.flatten()]),
-            torch.empty_like(codes),
-        )
+        keep = torch.cat([keep_tokens.flatten(), keep_pairs.flatten()])
+        out = torch.empty_like(codes)
         keepers, none = self.places.keepers(length), no_cell(cells)
         for part in _parts(len(codes)):
             out[part] = torch.where(keep[keepers[part].long()] != 0, codes[part], none)
         return out
 
     def copy_touched(self, length: int, cells: int, source: Tensor, target: Tensor) -> None:
-        """Copy the part of a map that a text of `length` tokens can touch."""
         width, slots = maps.ints_per_neuron(cells), self.places.slots(length)
         for part in _parts(len(slots)):
             index = slots[part].long()
@@ -149,8 +132,7 @@ def _or_over_texts(bits: Tensor) -> Tensor:
     """Unite the bits of all texts, pair by pair: torch has no `or` that reduces a dimension."""
     while bits.shape[0] > 1:
         half = bits.shape[0] // 2
-        rest = bits[2 * half :]
-        bits = torch.cat([bits[:half] | bits[half : 2 * half], rest])
+        bits = torch.cat([bits[:half] | bits[half : 2 * half], bits[2 * half :]])
     return bits[0]
 
 
@@ -177,8 +159,7 @@ class Places:
     """
 
     def __init__(self, layout: Layout, device: torch.device) -> None:
-        self.layout = layout
-        self.device = device
+        self.layout, self.device = layout, device
         self._kept: OrderedDict[tuple[str, int], Tensor] = OrderedDict()
 
     def hidden(self, length: int) -> int:
@@ -220,13 +201,11 @@ class MemoryStore:
     """Codes as tensors, where the model is."""
 
     def put(self, codes: Tensor, cells: int) -> Tensor:
-        """Keep codes [texts, groups, n]; return where they are."""
         return codes
 
     def get(
         self, places: Sequence[Tensor], sizes: NDArray[np.int64], row: int, cells: int
     ) -> Tensor:
-        """Return one text's codes at several places, one after the other."""
         return torch.cat([codes[row].flatten() for codes in places])
 
     def clear(self) -> None:
