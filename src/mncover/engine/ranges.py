@@ -137,11 +137,7 @@ def calibrate(
     reader = WidenReader(kernels, kernels.to_device(ranges.low), kernels.to_device(ranges.high))
     for start in range(ranges.texts, len(texts), chunk):
         part = texts[start : start + chunk]
-        encodings = taps.subject.encode(part, layout.sites[0].rows)
-        first, _ = distinct(encodings)
-        advance(len(part) - len(first))
-        picked = [part[i] for i in first], [encodings[i] for i in first]
-        measure(taps, *picked, reader, batch_size, advance)
+        _observe(taps, part, reader, batch_size, advance)
         low, high = kernels.to_numpy(reader.low), kernels.to_numpy(reader.high)
         ranges = Ranges(layout, low, high, start + len(part))
         ranges.forget_future()
@@ -161,6 +157,16 @@ def _keep(ranges: Ranges, path: Path) -> None:
         ranges.save(path)
     except OSError as error:
         warnings.warn(f"cannot cache the ranges in {path.parent}: {error.strerror}.", stacklevel=2)
+
+
+def _observe(
+    taps: Taps, texts: Sequence[Text], reader: WidenReader, batch_size: int, advance: Advance
+) -> None:
+    encodings = taps.subject.encode(texts, reader.kernels.layout.sites[0].rows)
+    first, _ = distinct(encodings)
+    advance(len(texts) - len(first))
+    picked = [texts[i] for i in first], [encodings[i] for i in first]
+    measure(taps, *picked, reader, batch_size, advance)
 
 
 def _load(path: Path, layout: Layout) -> Ranges | None:
