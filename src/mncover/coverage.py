@@ -261,7 +261,7 @@ class Coverage:
     ) -> Augmented:
         """Grow a list of texts by variants that make the model do something new: Algorithm 1.
 
-        Each seed is changed by two transformations, of those named or of all that can be used,
+        Each seed is changed by two transformations, of those named or of the usable sixteen,
         until the outcome adds more than `threshold` to the seeds and what was accepted before, and
         its embedding by `encoder`, or by this model, has a cosine of at least `similarity` with
         its seed's. `guide` is a criterion or "none". Nothing in this object changes.
