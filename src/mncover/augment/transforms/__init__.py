@@ -76,7 +76,7 @@ class Entry:
 
 
 _ENTRIES = (
-    Entry("RandomSynonymInsertion", "inserts a synonym after a word", "synonyms:insertion"),
+    Entry("RandomSynonymInsertion", "inserts a synonym after a word", "wordnet:insertion"),
     Entry("WordSwapEmbedding", "replaces a word with one whose vector is near", "neighbours:swap"),
     Entry("WordSwapChangeLocation", "replaces a city or a country", rewriting.locations),
     Entry("WordSwapChangeName", "replaces a first name", rewriting.names),
@@ -91,7 +91,7 @@ _ENTRIES = (
     Entry("WordSwapRandomCharacterInsertion", "inserts a letter", characters.insert),
     Entry("WordSwapRandomCharacterSubstitution", "replaces a letter", characters.substitute),
     Entry("RandomSwap", "swaps two words", rewriting.swap_words),
-    Entry("WordSwapWordNet", "replaces a word with a synonym", "synonyms:swap"),
+    Entry("WordSwapWordNet", "replaces a word with a synonym", "wordnet:swap"),
     Entry("typos", "swaps two neighbouring letters", rewriting.typos, paper=False),
     Entry("contractions", "expands or contracts all it can", rewriting.contractions, paper=False),
     Entry("punctuation", "removes or adds final punctuation", rewriting.punctuation, paper=False),

@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 
 from mncover.augment.judge import run_padded
-from mncover.augment.transforms.synonyms import same_word
-from mncover.augment.transforms.words import Word, common_words, is_stop_word, replaced
+from mncover.augment.transforms import words as w
 from mncover.engine.batches import Encoding
 from mncover.engine.loading import load_subject
 from mncover.engine.subject import Subject
@@ -29,25 +28,21 @@ BEST, LONGEST = 10, 128
 _BATCH = 32
 
 
+@cache
 def swap(resources: Resources) -> MaskedLM:
     """Return a change by the guesses of a fill-mask model, from a folder or the hub."""
     if resources.masked_lm is None:
         raise SettingsError(
             "WordSwapMaskedLM needs a fill-mask model: give its folder or hub name (--masked-lm)."
         )
-    return _loaded(resources.masked_lm, resources.device)
-
-
-@cache
-def _loaded(model: str, device: str | None) -> MaskedLM:
-    return MaskedLM(load_subject(model, device=device))
+    return MaskedLM(load_subject(resources.masked_lm, device=resources.device))
 
 
 class Masked(NamedTuple):
     """A word to be masked, with the text before and after it."""
 
     before: str
-    word: Word
+    word: w.Word
     after: str
 
 
@@ -61,7 +56,7 @@ class MaskedLM:
             raise ModelError(f"{subject.name}: not a fill-mask model: give one that is.")
         self.head: Any = head
         self.mask: str = tokenizer.mask_token
-        self._places = threading.local()  # of the masks in the batch that a thread is running
+        self._masks = threading.local()  # where they are in the batch that a thread is running
         self.longest = _longest(subject)
         self.words = _whole_words(tokenizer)
         self.numbers = torch.tensor(list(self.words), device=subject.device)
@@ -77,9 +72,9 @@ class MaskedLM:
         found: list[str | None] = [None] * len(texts)
         guesses = self._guesses(list(masked.values()))
         for (i, (_, word, _)), best in zip(masked.items(), guesses, strict=True):
-            others = [guess for guess in best if not same_word(guess, word.text.lower())][:BEST]
+            others = [new for new in best if not w.same_word(new, word.text.lower())][:BEST]
             if others:  # sorted, as the order of near ties may depend on the batch
-                found[i] = replaced(texts[i], word, rngs[i].choice(sorted(others)))
+                found[i] = w.replaced(texts[i], word, rngs[i].choice(sorted(others)))
         return found
 
     def _guesses(self, masked: Sequence[Masked]) -> list[list[str]]:
@@ -103,7 +98,7 @@ class MaskedLM:
         """Run the head, the largest matrix of a small model, only on the states of the masks."""
 
         def only_masks(module: Any, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-            return (inputs[0][self._places.rows, self._places.columns][:, None],)
+            return (inputs[0][self._masks.places][:, None],)
 
         handle = self.head.register_forward_pre_hook(only_masks)
         try:
@@ -114,21 +109,16 @@ class MaskedLM:
     @torch.inference_mode()
     def _best(self, encodings: Sequence[Encoding], masks: Sequence[int]) -> list[list[int]]:
         """Return the ids of the best words for each mask of a batch."""
-        wanted = self._logits(encodings, masks)[:, self.numbers]
+        rows = torch.arange(len(masks), device=self.subject.device)
+        places = self._masks.places = rows, torch.tensor(masks, device=self.subject.device)
+        logits = self.subject.call(self.subject.model, self.subject.padded(encodings)).logits
+        # A model may use its head's weights without calling it: then there are other tokens too.
+        logits = logits[places] if logits.shape[1] > 1 else logits[:, 0]
         # A few more, as some may be forms of the masked word itself.
-        best = wanted.topk(min(BEST + 4, len(self.words)), dim=1).indices
+        most = min(BEST + 4, len(self.words))
+        best = logits.float()[:, self.numbers].topk(most, dim=1).indices
         found: list[list[int]] = self.numbers[best].tolist()
         return found
-
-    def _logits(self, encodings: Sequence[Encoding], masks: Sequence[int]) -> Tensor:
-        """Return the logits [texts, vocabulary] at the masks."""
-        rows = self._places.rows = torch.arange(len(masks), device=self.subject.device)
-        columns = self._places.columns = torch.tensor(masks, device=self.subject.device)
-        inputs = self.subject.padded(encodings)
-        logits: Tensor = self.subject.call(self.subject.model, inputs).logits
-        if logits.shape[1] > 1:  # the model uses its head's weights without calling it
-            return logits[rows, columns].float()
-        return logits[:, 0].float()
 
     def _encoded(self, masked: Sequence[Masked]) -> list[Encoding]:
         """Tokenise the texts; those that are too long are cut on both sides of the mask."""
@@ -149,7 +139,7 @@ class MaskedLM:
 
 def _masked(text: str, rng: random.Random) -> Masked | None:
     """Draw a word, and split its side of a pair there."""
-    found = [word for word in common_words(text) if not is_stop_word(word.text)]
+    found = w.content_words(text)
     if not found:
         return None
     word = rng.choice(found)
@@ -173,11 +163,6 @@ def _whole_words(tokenizer: Any) -> dict[int, str]:
     vocabulary: dict[str, int] = tokenizer.get_vocab()
     pieces = any(token.startswith("##") for token in vocabulary)
     signs = [] if pieces else [s for s in "\u0120\u2581" if any(t[0] == s for t in vocabulary if t)]
-    found = {}
-    for token, number in sorted(vocabulary.items(), key=lambda item: item[1]):
-        word = token[1:] if signs and token[:1] in signs else "" if signs else token
-        if word.isascii() and word.isalpha() and word.islower() and not is_stop_word(word):
-            found[number] = word
-    for number in tokenizer.all_special_ids:
-        found.pop(number, None)
-    return found
+    special = set(tokenizer.all_special_ids)
+    words = {n: t if not signs else t[1:] if t[:1] in signs else "" for t, n in vocabulary.items()}
+    return {n: words[n] for n in sorted(words) if w.is_plain(words[n]) and n not in special}

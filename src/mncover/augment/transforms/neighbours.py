@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from mncover.augment.transforms.synonyms import same_word, word_swap
-from mncover.augment.transforms.words import is_stop_word
+from mncover.augment.transforms.wordnet import word_swap
+from mncover.augment.transforms.words import is_stop_word, same_word
 from mncover.data.files import cache_folder, replacing
 from mncover.errors import MissingResourceError, TextError
 from mncover.suites.formats import read_records
@@ -64,14 +64,6 @@ class VectorSource:
 
     vectors: Path
     index: Path | None = None
-
-    @property
-    def digest(self) -> str:
-        """Identifies the file, by its size and its beginning."""
-        with self.vectors.open("rb") as file:
-            head = file.read(_HEAD)
-        size = self.vectors.stat().st_size
-        return hashlib.sha256(f"{size} ".encode() + head).hexdigest()[:32]
 
 
 def find_vectors(given: Path | None = None) -> VectorSource:
@@ -118,21 +110,16 @@ def _written(path: Path) -> Iterator[tuple[str, NDArray[np.float32]]]:
         word, *values = line.rstrip().split(" ")
         if (number == 1 and len(values) == 1) or not _plain(word):
             continue
-        vector = _parsed(path, number, values)
+        try:
+            vector = np.array(values, dtype=np.float32)
+        except ValueError:
+            vector = np.empty(0, dtype=np.float32)
+        if not len(vector) or not np.isfinite(vector).all():
+            raise TextError(f"{path}, line {number}: not a word and its numbers.")
         if len(vector) != (width or len(vector)):
             raise TextError(f"{path}, line {number}: {len(vector)} numbers, but {width} before.")
         width = len(vector)
         yield word, vector
-
-
-def _parsed(path: Path, number: int, values: list[str]) -> NDArray[np.float32]:
-    try:
-        vector = np.array(values, dtype=np.float32)
-    except ValueError:
-        vector = np.empty(0, dtype=np.float32)
-    if not len(vector) or not np.isfinite(vector).all():
-        raise TextError(f"{path}, line {number}: not a word and its numbers.")
-    return vector
 
 
 def load_neighbours(source: VectorSource) -> tuple[list[str], NDArray[np.int32]]:
@@ -140,7 +127,10 @@ def load_neighbours(source: VectorSource) -> tuple[list[str], NDArray[np.int32]]
 
     They are cached; a cache that cannot be read is computed again.
     """
-    path = cache_folder("neighbours") / f"{source.digest}-{_FORMAT}.npz"
+    with source.vectors.open("rb") as file:  # identified by its size and its beginning
+        head = f"{source.vectors.stat().st_size} ".encode() + file.read(_HEAD)
+    digest = hashlib.sha256(head).hexdigest()[:32]
+    path = cache_folder("neighbours") / f"{digest}-{_FORMAT}.npz"
     found = _load(path)
     if found is None:
         words, vectors = read_vectors(source, WORDS)
