@@ -13,7 +13,6 @@ from typing import TypeVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 from torch.nn.functional import normalize
 
 from mncover.augment.packing import MeanReader, Packing, find_packing
@@ -28,6 +27,7 @@ from mncover.engine.windows import Window
 from mncover.types import Text
 
 Found = TypeVar("Found")
+Batches = list[list[int]]
 
 # Starting a batch takes about as long as running this many tokens (a small BERT on a CPU).
 START = 40
@@ -36,21 +36,16 @@ MOST_BYTES, MOST_TEXTS = 2**28, 512
 
 
 def run_padded(
-    subject: Subject,
-    encodings: Sequence[Encoding],
-    batch_size: int,
-    run: Callable[[list[int]], Found],
+    subject: Subject, encodings: Sequence[Encoding], size: int, run: Callable[[list[int]], Found]
 ) -> Iterator[tuple[list[int], Found]]:
     """Run texts in padded batches; yield the indices of each batch with what `run` returns."""
     n = subject.workers
-    batches = batches_with_padding([one.length for one in encodings], batch_size, n)
+    batches = batches_with_padding([one.length for one in encodings], size, n)
     with subject.evaluating(), parallel(min(n, len(batches))) as run_all:
         yield from zip(batches, run_all(run, batches), strict=True)
 
 
-def batches_with_padding(
-    lengths: Sequence[int], batch_size: int, at_a_time: int = 1
-) -> list[list[int]]:
+def batches_with_padding(lengths: Sequence[int], batch_size: int, at_a_time: int = 1) -> Batches:
     """Return batches of text indices, to be padded to their longest text.
 
     Padding costs time and changes last digits, so this is for embeddings and guesses, where few
@@ -78,23 +73,23 @@ def end_of(batches: Sequence[Sequence[int]], lengths: Sequence[int], at_a_time: 
     return max(free)
 
 
-def _cheapest(order: Sequence[int], lengths: Sequence[int], batch_size: int) -> list[list[int]]:
+def _cheapest(order: Sequence[int], lengths: Sequence[int], batch_size: int) -> Batches:
     """Cut texts, longest first, where padding and starting batches cost least together."""
-    costs, cuts = [0.0], [0]  # of the best way to run the first n texts, and where its last starts
+    ways = [(0.0, 0)]  # the least cost of the first n texts, and where their last batch starts
     for end in range(1, len(order) + 1):
         starts = range(max(0, end - batch_size), end)
-        ways = [costs[start] + START + (end - start) * lengths[order[start]] for start in starts]
-        best = min(range(len(ways)), key=ways.__getitem__)
-        costs.append(ways[best])
-        cuts.append(starts[best])
-    found: list[list[int]] = []
+        costs = (ways[i][0] + START + (end - i) * lengths[order[i]] for i in starts)
+        ways.append(min(zip(costs, starts, strict=True)))
+    found: Batches = []
     end = len(order)
     while end:
-        found.append(list(order[cuts[end] : end]))
-        end = cuts[end]
+        start = ways[end][1]
+        found.append(list(order[start:end]))
+        end = start
     return found[::-1]
 
 
+@dataclass(frozen=True, slots=True)
 class Embedder:
     """Embeds a text as the mean of its last hidden states, normalised to length one.
 
@@ -103,11 +98,12 @@ class Embedder:
     together, whatever they mean.
     """
 
-    def __init__(self, encoder: Subject, max_length: int, batch_size: int = 32) -> None:
-        encoder.check_length(max_length)
-        self.encoder = encoder
-        self.max_length = max_length
-        self.batch_size = batch_size
+    encoder: Subject
+    max_length: int
+    batch_size: int = 32
+
+    def __post_init__(self) -> None:
+        self.encoder.check_length(self.max_length)
 
     def embed(self, texts: Sequence[Text]) -> NDArray[np.float32]:
         """Return the embeddings [texts, dimensions]; zeros for a text without tokens."""
@@ -116,21 +112,18 @@ class Embedder:
         chosen = [encodings[i] for i in first]
         found: dict[int, NDArray[np.float32]] = {}
 
+        @torch.inference_mode()
         def run(rows: list[int]) -> NDArray[np.float32]:
-            return self._means([chosen[row] for row in rows]).cpu().numpy()
+            inputs = self.encoder.padded([chosen[row] for row in rows])
+            hidden = self.encoder.call(self.encoder.traced, inputs).last_hidden_state.float()
+            counts = inputs["attention_mask"].unsqueeze(-1)
+            return normalize((hidden * counts).sum(1) / counts.sum(1), dim=-1).cpu().numpy()
 
         for batch, means in run_padded(self.encoder, chosen, self.batch_size, run):
             found.update(zip(batch, means, strict=True))
         empty = np.zeros(len(next(iter(found.values()), ())), dtype=np.float32)
         rows = [found.get(number, empty) for number in which]
         return np.array(rows, dtype=np.float32).reshape(len(rows), len(empty))
-
-    @torch.inference_mode()
-    def _means(self, encodings: Sequence[Encoding]) -> Tensor:
-        inputs = self.encoder.padded(encodings)
-        hidden = self.encoder.call(self.encoder.traced, inputs).last_hidden_state.float()
-        counts = inputs["attention_mask"].unsqueeze(-1)
-        return normalize((hidden * counts).sum(1) / counts.sum(1), dim=-1)
 
 
 def embedded(
@@ -198,7 +191,10 @@ class Judge:
         """Embed the seeds, and add everything they hit to the map."""
         if self.criterion is not None and self._embedder.encoder is self.engine.subject:
             self._packing = find_packing(self.engine.taps, self.engine.settings.max_length)
-            self._at_once = self._embeds_alike()
+            # In a few models the last of the hidden states is not what the encoder returns.
+            _, means = next(embedded(self.engine, self._packing, [PROBE_TEXT]))
+            alone = self._embedder.embed([PROBE_TEXT])
+            self._at_once = bool(np.allclose(alone[0], means[0], atol=1e-4))
         if self.criterion is None or not self._at_once or not seeds:
             self._seeds = self._embedder.embed(seeds)
             self.cover(seeds)
@@ -210,22 +206,13 @@ class Judge:
                 self.engine.add(window, row, self.bits, self.criterion)
         self._seeds = np.stack(means)
 
-    def _embeds_alike(self) -> bool:
-        """Return whether the measured states give the encoder's embeddings.
-
-        In a few models the last of the hidden states is not what the encoder returns.
-        """
-        _, means = next(embedded(self.engine, self._packing, [PROBE_TEXT]))
-        return bool(np.allclose(self._embedder.embed([PROBE_TEXT])[0], means[0], atol=1e-4))
-
     def cover(self, texts: Sequence[Text]) -> None:
         """Add everything that texts hit to the map."""
-        if self.criterion is None:
-            return
-        maps = self.engine.new_maps()
-        for _ in self.engine.hit(texts, maps):
-            pass
-        self.bits |= maps[self.criterion]
+        if self.criterion is not None:
+            maps = self.engine.new_maps()
+            for _ in self.engine.hit(texts, maps):
+                pass
+            self.bits |= maps[self.criterion]
 
     @property
     def coverage(self) -> float | None:

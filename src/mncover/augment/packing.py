@@ -1,13 +1,10 @@
 """Pack texts of different lengths into one row, so that a few texts fill a batch.
 
 In a transformer only attention looks at more than one position. So texts may follow each other in
-one row if each gets its own positions and attends only to itself. For the latter, the model's own
-eager attention is called for each group of equally long texts. The states of a text are then bit
-for bit those of an ordinary batch. This is checked on a few texts before a model is run in packs;
-a model that fails is never packed.
-
-What follows the layers, such as a classifier, would see one text where there are several: packs
-give no predictions.
+one row if each gets its own positions, and the model's own eager attention is called for each group
+of equally long texts. Their states are then bit for bit those of an ordinary batch, which is
+checked on a few texts: a model that fails is never packed. What follows the layers, such as a
+classifier, would see one text where there are several: packs give no predictions.
 """
 
 from __future__ import annotations
@@ -163,10 +160,6 @@ def _probes(reach: int) -> list[Shapes]:
     return [ones, [ones[0], ones[-1]], ones[-2:], [(3, 5), (2, 4), (1, 3)]]
 
 
-def _start_of(text: Encoding, n: int) -> Encoding:
-    return Encoding({name: ids[:n] for name, ids in text.inputs.items()}, True)
-
-
 def _first_position(subject: Subject) -> int:
     """Return 0, or the first row after those that a position table reserves for padding."""
     return next(((table.padding_idx or 0) + 1 for table in subject.padded_position_tables()), 0)
@@ -174,33 +167,28 @@ def _first_position(subject: Subject) -> int:
 
 def _agrees(packing: Packing, text: Encoding) -> bool:
     """Return whether texts have bit for bit the same states in packs as alone."""
-    probes = _probes(packing.reach)
+    taps, probes = packing.taps, _probes(packing.reach)
     lengths = {length for shapes in probes for _, length in shapes}
-    alone = _seen_alone(packing.taps, {length: _start_of(text, length) for length in lengths})
+    inputs = text.inputs.items()
+    texts = {n: Encoding({name: ids[:n] for name, ids in inputs}, True) for n in lengths}
 
-    def run(shapes: Shapes) -> bool:
-        seen: list[States] = [{} for _ in shapes]
-        groups = [[_start_of(text, length)] * n for n, length in shapes]
-        packing.run(forward, groups, [_keep(states) for states in seen])
-        return all(_equal(s, alone[length]) for s, (_, length) in zip(seen, shapes, strict=True))
-
-    try:
-        with packing.taps.open(PACKED) as forward, parallel(packing.taps.subject.workers) as each:
-            return all(each(run, probes))
-    except (AttributeError, IndexError, RuntimeError, TypeError, ValueError):
-        return False
-
-
-def _seen_alone(taps: Taps, texts: dict[int, Encoding]) -> dict[int, States]:
-    """Return the states of texts by length, each run in a batch of its own."""
-
-    def run(text: Encoding) -> States:
+    def run_alone(one: Encoding) -> States:
         seen: States = {}
-        forward(taps.subject.inputs([text]), _keep(seen))
+        forward(taps.subject.inputs([one]), _keep(seen))
         return seen
 
+    def run_packed(shapes: Shapes) -> bool:
+        seen: list[States] = [{} for _ in shapes]
+        packing.run(forward, [[texts[length]] * n for n, length in shapes], list(map(_keep, seen)))
+        return all(_equal(s, alone[length]) for s, (_, length) in zip(seen, shapes, strict=True))
+
     with taps.open() as forward, parallel(taps.subject.workers) as each:
-        return dict(zip(texts, each(run, texts.values()), strict=True))
+        alone = dict(zip(texts, each(run_alone, texts.values()), strict=True))
+    try:
+        with taps.open(PACKED) as forward, parallel(taps.subject.workers) as each:
+            return all(each(run_packed, probes))
+    except (AttributeError, IndexError, RuntimeError, TypeError, ValueError):
+        return False
 
 
 def _equal(one: States, other: States) -> bool:
@@ -251,11 +239,11 @@ def _attention(
     """Let each group of the running pack attend to itself, by the model's own function."""
     pack = _running.get()
     eager = sys.modules[type(module).__module__].eager_attention_forward
-    outputs, weights = [], []
+    outputs, weights, least = [], [], torch.finfo(query.dtype).min
     states = zip(*(pack.cut(states, 2) for states in (query, key, value)), strict=True)
     for (n, length), parts in zip(pack.groups, states, strict=True):
         own = [_with_copies(part[0].permute(1, 2, 0, 3)) for part in parts]
-        mask = _causal_mask(length, query) if pack.causal else None
+        mask = query.new_full((1, 1, length, length), least).triu(1) if pack.causal else None
         output, weight = eager(module, *own, mask, **options)
         outputs.append(output[:n].flatten(0, 1))
         weights.append(weight)
@@ -271,11 +259,6 @@ def _with_copies(states: Tensor) -> Tensor:
     return (states.repeat(copies, 1, 1, 1) if copies > 1 else states).transpose(1, 2)
 
 
-def _causal_mask(length: int, like: Tensor) -> Tensor:
-    least = torch.finfo(like.dtype).min
-    return torch.full((1, 1, length, length), least, dtype=like.dtype, device=like.device).triu(1)
-
-
 AttentionInterface.register(PACKED, _attention)
 
 
@@ -287,12 +270,11 @@ class MeanReader:
 
     def __init__(self, taps: Taps) -> None:
         self.taps = taps
-        self.means: dict[int, NDArray[np.float32]] = {}
 
     def wrap(self, reader: Reader) -> MeanReader:
         """Start over with another window's reader."""
         self.reader = reader
-        self.means = {}
+        self.means: dict[int, NDArray[np.float32]] = {}
         return self
 
     def begin(self, rows: list[int], ids: Tensor) -> Read:
