@@ -37,18 +37,14 @@ class Grower:
 
     @classmethod
     def make(
-        cls,
-        engine: Engine,
-        transforms: Sequence[str],
-        encoder: str | Path | None,
-        resources: Resources,
+        cls, engine: Engine, names: Sequence[str], encoder: str | Path | None, resources: Resources
     ) -> Grower:
         """Load the transformations and the encoder; without one, the subject is the encoder."""
         subject = engine.subject
         if encoder is not None:
             subject = load_subject(encoder, device=str(subject.device))
         embedder = Embedder(subject, engine.settings.max_length, engine.batch_size)
-        return cls(engine, embedder, usable_transforms(transforms, resources)[0], resources)
+        return cls(engine, embedder, usable_transforms(names, resources)[0], resources)
 
     def grow(
         self,

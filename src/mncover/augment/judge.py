@@ -22,6 +22,7 @@ from mncover.engine.engine import Engine
 from mncover.engine.kernels.base import Array, code_type
 from mncover.engine.measure import measure
 from mncover.engine.parallel import parallel
+from mncover.engine.readers import Reader
 from mncover.engine.subject import PROBE_TEXT, Subject
 from mncover.engine.windows import Window
 from mncover.types import Text
@@ -134,11 +135,16 @@ def embedded(
     If the subject is the encoder, one pass gives both. With `packing` the windows have no
     probabilities.
     """
-    means = MeanReader(engine.taps)
-    cases = [[text] for text in texts]
+    means: dict[int, NDArray[np.float32]] = {}
+    zeros = np.zeros(engine.taps.width[-1], dtype=np.float32)  # for a text without tokens
+
+    def wrap(reader: Reader) -> Reader:
+        means.clear()
+        return MeanReader(reader, engine.taps.n_hidden - 1, means)
+
     run = measure if packing is None else packing.measure
-    for window in engine.windows(cases, lambda n: None, run=run, wrap=means.wrap):
-        yield window, means.of(window.which)
+    for window in engine.windows([[text] for text in texts], lambda n: None, run=run, wrap=wrap):
+        yield window, [means.get(number, zeros) for number in window.which]
 
 
 @dataclass(slots=True)
@@ -180,7 +186,6 @@ class Judge:
         self._embedder = embedder
         self._at_once = False  # whether one pass gives both embeddings and bins
         self._packing: Packing | None = None
-        self._seeds = np.empty((0, 0), dtype=np.float32)
         encodings = engine.subject.encode(seeds, engine.settings.max_length)
         longest = max((encoding.length for encoding in encodings), default=1)
         cells = engine.group(criterion or engine.main).cells
@@ -232,7 +237,7 @@ class Judge:
             return list(self._compare_and_measure(seeds, texts))
         found = self._embedder.embed(texts)
         cosines = np.einsum("ij,ij->i", found, self._seeds[list(seeds)]).tolist()
-        return [self._judged(text, cosine) for text, cosine in zip(texts, cosines, strict=True)]
+        return [Judged(t, c, c >= self.similarity) for t, c in zip(texts, cosines, strict=True)]
 
     def _compare_and_measure(self, seeds: Sequence[int], texts: Sequence[Text]) -> Iterator[Judged]:
         """Do the same, and keep the bins of the similar texts, in one pass."""
@@ -240,13 +245,11 @@ class Judge:
         left = iter(seeds)
         for window, means in embedded(self.engine, self._packing, texts):
             for row, (text, mean) in enumerate(zip(window.texts, means, strict=True)):
-                one = self._judged(text, float(mean @ self._seeds[next(left)]))
+                cosine = float(mean @ self._seeds[next(left)])
+                one = Judged(text, cosine, cosine >= self.similarity)
                 if one.similar:
                     self._take_codes(one, window, row)
                 yield one
-
-    def _judged(self, text: Text, cosine: float) -> Judged:
-        return Judged(text, cosine, cosine >= self.similarity)
 
     def measure(self, judged: Sequence[Judged]) -> None:
         """Measure the texts that were not measured yet, and find what each would add now."""

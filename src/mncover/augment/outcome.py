@@ -108,11 +108,10 @@ def yield_of(
 def conclusion(yields: Sequence[Yield]) -> str:
     """Say whether a guided search finds more failures than an unguided one."""
     guided, unguided = yields
-    if guided.low > unguided.high:
-        return "The guided search finds more failures than the unguided one for the same calls."
-    if guided.high < unguided.low:
-        return "The guided search finds fewer failures than the unguided one for the same calls."
-    return "Their intervals overlap: this does not show that either finds more failures."
+    if guided.low <= unguided.high and guided.high >= unguided.low:
+        return "Their intervals overlap: this does not show that either finds more failures."
+    word = "more" if guided.low > unguided.high else "fewer"
+    return f"The guided search finds {word} failures than the unguided one for the same calls."
 
 
 def write_report(
@@ -141,7 +140,7 @@ def print_report(
 ) -> None:
     """Print how the search and its transformations did and, given `yields`, what failed."""
     console.print()
-    for line in summary(found, settings.criterion):
+    for line in _summary(found, settings.criterion):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     for table in _tables(found, settings.transforms, yields):
         console.print()
@@ -150,23 +149,21 @@ def print_report(
         console.print(conclusion(yields), highlight=False, soft_wrap=True)
 
 
-def summary(found: Augmented, criterion: str | None) -> list[str]:
-    """Return a few lines on how the search went."""
+def _summary(found: Augmented, criterion: str | None) -> Iterator[str]:
+    """Yield a few lines on how the search went."""
     tally, n = found.tally, len(found.accepted)
     share = display_percent(n / max(found.seeds, 1))
+    yield f"{n:,} new texts from {found.seeds:,} seeds ({share} %), in {tally.attempts:,} attempts."
     too_little = f", {tally.similar - n:,} one that added too little"
-    lines = [
-        f"{n:,} new texts from {found.seeds:,} seeds ({share} %), in {tally.attempts:,} attempts.",
+    yield (
         f"{tally.attempts - tally.made:,} attempts made nothing new, "
         f"{tally.made - tally.similar:,} a text too far from its seed"
-        f"{'' if found.before is None else too_little}.",
-    ]
+        f"{'' if found.before is None else too_little}."
+    )
     if criterion is not None and found.before is not None and found.after is not None:
-        lines.append(
-            f"{CRITERIA[criterion].title} {display_percent(found.before)} % with the seeds, "
-            f"{display_percent(found.after)} % with the new texts."
-        )
-    return lines
+        title, before = CRITERIA[criterion].title, display_percent(found.before)
+        after = display_percent(found.after)
+        yield f"{title} {before} % with the seeds, {after} % with the new texts."
 
 
 def _tables(found: Augmented, names: Sequence[str], yields: Sequence[Yield]) -> Iterator[Table]:

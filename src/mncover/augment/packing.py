@@ -27,7 +27,7 @@ from transformers import AttentionInterface
 from mncover.engine.batches import Encoding
 from mncover.engine.measure import errors_named, measure
 from mncover.engine.parallel import batch_tokens, parallel
-from mncover.engine.subject import MIN_TOKENS, PROBE_TEXT, Subject
+from mncover.engine.subject import MIN_TOKENS, PROBE_TEXT
 from mncover.engine.taps import Forward, Key, Read, Taps
 from mncover.types import Text
 
@@ -104,9 +104,7 @@ class Packing:
         long = [_NOT_RUN if length else one for one, length in zip(encodings, lengths, strict=True)]
         return measure(taps, texts, long, reader, batch_size, advance)
 
-    def run(
-        self, forward: Forward, groups: Sequence[Sequence[Encoding]], reads: list[Read]
-    ) -> None:
+    def run(self, forward: Forward, groups: list[list[Encoding]], reads: list[Read]) -> None:
         """Run groups of equally long texts in one row, each with its own reader.
 
         A row of very few tokens is repeated, for the reason given in `Subject.inputs`.
@@ -120,17 +118,15 @@ class Packing:
             for one, part in zip(reads, parts, strict=False):  # copies follow them
                 one(kind, layer, part)
 
-        token = _running.set(pack)
-        try:
-            forward(self._inputs([text for group in groups for text in group] * copies), read)
-        finally:
-            _running.reset(token)
-
-    def _inputs(self, texts: Sequence[Encoding]) -> dict[str, Tensor]:
+        texts = [text for group in groups for text in group] * copies
         rows = {name: [i for t in texts for i in t.inputs[name]] for name in texts[0].inputs}
         rows["position_ids"] = [self.first + i for text in texts for i in range(text.length)]
         device = self.taps.subject.device
-        return {name: torch.tensor([row], device=device) for name, row in rows.items()}
+        token = _running.set(pack)
+        try:
+            forward({name: torch.tensor([row], device=device) for name, row in rows.items()}, read)
+        finally:
+            _running.reset(token)
 
 
 def find_packing(taps: Taps, max_length: int) -> Packing | None:
@@ -144,13 +140,13 @@ def find_packing(taps: Taps, max_length: int) -> Packing | None:
     takes = inspect.signature(subject.runner.forward).parameters
     if taps.way != "hooks" or "position_ids" not in takes or subject.device.type != "cpu" or shared:
         return None
+    # A position table may reserve its first rows for padding.
+    first = next(((t.padding_idx or 0) + 1 for t in subject.padded_position_tables()), 0)
     text = subject.encode([" ".join([PROBE_TEXT] * max_length)], max_length)[0]
-    packing = Packing(taps, text.length, _first_position(subject))
-    while packing.reach >= SHORTEST_REACH:
-        if _agrees(packing, text):
-            return packing
+    packing = Packing(taps, text.length, first)
+    while packing.reach >= SHORTEST_REACH and not _agrees(packing, text):
         packing = replace(packing, reach=packing.reach // 2)
-    return None
+    return packing if packing.reach >= SHORTEST_REACH else None
 
 
 def _probes(reach: int) -> list[Shapes]:
@@ -158,11 +154,6 @@ def _probes(reach: int) -> list[Shapes]:
     lengths = [reach, reach // 2 + 1, reach // 4 + 1, 9, 6, 3]
     ones = [(1, length) for length in dict.fromkeys(lengths) if length <= reach]
     return [ones, [ones[0], ones[-1]], ones[-2:], [(3, 5), (2, 4), (1, 3)]]
-
-
-def _first_position(subject: Subject) -> int:
-    """Return 0, or the first row after those that a position table reserves for padding."""
-    return next(((table.padding_idx or 0) + 1 for table in subject.padded_position_tables()), 0)
 
 
 def _agrees(packing: Packing, text: Encoding) -> bool:
@@ -216,11 +207,7 @@ def packs(lengths: Sequence[int], most_texts: int, most_tokens: int, n: int) -> 
     for index in order:
         found[int((before + lengths[index] / 2) * parts / tokens)].append(index)
         before += lengths[index]
-    return [
-        rows[start : start + most_texts]
-        for rows in found
-        for start in range(0, len(rows), most_texts)
-    ]
+    return [rows[i : i + most_texts] for rows in found for i in range(0, len(rows), most_texts)]
 
 
 def groups_of(rows: Sequence[int], lengths: Sequence[int]) -> list[list[int]]:
@@ -229,12 +216,7 @@ def groups_of(rows: Sequence[int], lengths: Sequence[int]) -> list[list[int]]:
 
 
 def _attention(
-    module: Any,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attention_mask: Tensor | None,
-    **options: Any,
+    module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any, **options: Any
 ) -> tuple[Tensor, list[Tensor]]:
     """Let each group of the running pack attend to itself, by the model's own function."""
     pack = _running.get()
@@ -262,20 +244,16 @@ def _with_copies(states: Tensor) -> Tensor:
 AttentionInterface.register(PACKED, _attention)
 
 
+@dataclass(frozen=True, slots=True)
 class MeanReader:
     """Passes everything on to another reader, and keeps the means of the last hidden states.
 
     They are normalised to length one: what `Embedder` returns, but without padding.
     """
 
-    def __init__(self, taps: Taps) -> None:
-        self.taps = taps
-
-    def wrap(self, reader: Reader) -> MeanReader:
-        """Start over with another window's reader."""
-        self.reader = reader
-        self.means: dict[int, NDArray[np.float32]] = {}
-        return self
+    reader: Reader
+    last: int
+    means: dict[int, NDArray[np.float32]]
 
     def begin(self, rows: list[int], ids: Tensor) -> Read:
         """Take a batch's text indices and tokens [n, T]; return what reads its sites."""
@@ -283,13 +261,8 @@ class MeanReader:
 
         def read(kind: Kind, layer: int, tensor: Tensor) -> None:
             pass_on(kind, layer, tensor)
-            if (kind, layer) == ("hidden", self.taps.n_hidden - 1):
+            if (kind, layer) == ("hidden", self.last):
                 means = normalize(tensor[: len(rows)].float().mean(1), dim=-1)
                 self.means.update(zip(rows, means.cpu().numpy(), strict=True))
 
         return read
-
-    def of(self, rows: Sequence[int]) -> list[NDArray[np.float32]]:
-        """Return the means of texts; zeros for a text without tokens."""
-        zeros = np.zeros(self.taps.width[-1], dtype=np.float32)
-        return [self.means.get(row, zeros) for row in rows]

@@ -25,15 +25,13 @@ from mncover.suites.formats import read_texts
 from mncover.suites.model import Case, Suite, Test
 from mncover.types import Text, is_text
 
+Lexicons = Mapping[str, Sequence[str]]
 Field = tuple[str, str]  # a lexicon, and the digits after it
 _FIELD = re.compile(r"\{(a:)?([A-Za-z_]+?)(\d*)\}")
 
 
 def fill_template(
-    template: Text,
-    lexicons: Mapping[str, Sequence[str]] | None = None,
-    n: int | None = None,
-    seed: int = 0,
+    template: Text, lexicons: Lexicons | None = None, n: int | None = None, seed: int = 0
 ) -> list[Text]:
     """Return the texts of a template, each once: all of them, or n drawn at random.
 
@@ -61,7 +59,7 @@ def _fields(template: str) -> list[Field]:
     return [(match[2], match[3]) for match in _FIELD.finditer(template)]
 
 
-def _words(name: str, lexicons: Mapping[str, Sequence[str]]) -> Sequence[str]:
+def _words(name: str, lexicons: Lexicons) -> Sequence[str]:
     words = list(dict.fromkeys(lexicons[name])) if name in lexicons else lexicon(name)
     if not words:
         raise SettingsError(f"the lexicon {name!r} is empty.")
@@ -125,7 +123,7 @@ class _Maker:
     """Makes one test of a recipe."""
 
     folder: Path
-    lexicons: Mapping[str, Sequence[str]]
+    lexicons: Lexicons
     seed: int
     number: int
 

@@ -273,9 +273,7 @@ class Augmented:
         return sorted(found, key=lambda earning: (-earning.accepted, earning.transforms))
 
 
-def _earning(
-    transforms: tuple[str, ...], accepted: Sequence[Accepted], *counts: int | None
-) -> Earning:
+def _earning(transforms: tuple[str, ...], accepted: Sequence[Accepted], *counts: int) -> Earning:
     drawn, changed = counts or (None, None)
     gains = [one.gain for one in accepted if one.gain is not None]
     mean = sum(gains) / len(gains) if gains else None

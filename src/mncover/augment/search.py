@@ -12,6 +12,7 @@ true, and followed as long as it comes true. A wrong guess costs time but change
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -59,11 +60,6 @@ class Search:
         self._plan: deque[tuple[Attempt, Candidate, bool]] = deque()
         self._planned = min(judge.capacity, FIRST_PLANNED)  # what the next plan may accept
 
-    @property
-    def done(self) -> bool:
-        """Whether all seeds have had their turn."""
-        return self.seed == len(self.seeds)
-
     def start(self) -> None:
         """Measure the seeds, and the texts accepted before an interruption."""
         self.judge.start(self.seeds)
@@ -83,8 +79,8 @@ class Search:
         self.found.tally = state.tally
         self.judge.texts_run = self.found.texts_run = state.texts_run
 
-    def step(self) -> Accepted | None:
-        """Make the next attempt; return the text if it was accepted."""
+    def step(self) -> None:
+        """Make the next attempt."""
         if not self._plan:
             self._make_plan()
         attempt, made, expected = self._plan.popleft()
@@ -99,7 +95,6 @@ class Search:
             self._planned = max(LEAST_PLANNED, self._planned // 2)
         elif not self._plan:
             self._planned = min(self.judge.capacity, 2 * self._planned)
-        return accepted
 
     def _after(self, attempt: Attempt, accepted: bool) -> tuple[int, int]:
         """Return seed and tries of the next attempt."""
@@ -218,10 +213,11 @@ def search(
     `advance` is told how many seeds have had their turn. `save` is called after every step, and
     with True on Ctrl-C if the state is whole.
     """
+    most = math.inf if model_calls is None else model_calls
     advance(run.seed)
     run.start()
     try:
-        while not run.done and (model_calls is None or run.found.model_calls < model_calls):
+        while run.seed < len(run.seeds) and run.found.model_calls < most:
             before = run.seed
             run.step()
             advance(run.seed - before)

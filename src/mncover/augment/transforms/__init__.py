@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from importlib import import_module
 from pathlib import Path
 
@@ -158,9 +159,7 @@ def variants_of(
     whole = joined(text)
     found: dict[str, None] = {}
     for _ in range(5 * n):  # some draws repeat
-        changed = whole
-        for change in changes:
-            changed = change(changed, rng) or changed
+        changed = reduce(lambda old, change: change(old, rng) or old, changes, whole)
         if changed != whole:
             found.setdefault(changed)
         if len(found) == n:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -27,6 +26,8 @@ if TYPE_CHECKING:
 BEST, LONGEST = 10, 128
 _BATCH = 32
 
+Masked = tuple[str, w.Word, str]  # the text before a word to be masked, the word, and what follows
+
 
 @cache
 def swap(resources: Resources) -> MaskedLM:
@@ -36,14 +37,6 @@ def swap(resources: Resources) -> MaskedLM:
             "WordSwapMaskedLM needs a fill-mask model: give its folder or hub name (--masked-lm)."
         )
     return MaskedLM(load_subject(resources.masked_lm, device=resources.device))
-
-
-class Masked(NamedTuple):
-    """A word to be masked, with the text before and after it."""
-
-    before: str
-    word: w.Word
-    after: str
 
 
 class MaskedLM:
@@ -57,7 +50,9 @@ class MaskedLM:
         self.head: Any = head
         self.mask: str = tokenizer.mask_token
         self._masks = threading.local()  # where they are in the batch that a thread is running
-        self.longest = _longest(subject)
+        positions = getattr(subject.model.config, "max_position_embeddings", None) or LONGEST + 2
+        limit = getattr(tokenizer, "model_max_length", None) or LONGEST
+        self.longest = int(min(LONGEST, limit, positions - 2))  # some reserve two for padding
         self.words = _whole_words(tokenizer)
         self.numbers = torch.tensor(list(self.words), device=subject.device)
 
@@ -87,24 +82,15 @@ class MaskedLM:
         def run(rows: list[int]) -> list[list[int]]:
             return self._best([encodings[i] for i in rows], [masks[i] for i in rows])
 
-        with self._head_on_masks():
+        # The head, the largest matrix of a small model, is run only on the states of the masks.
+        with self.head.register_forward_pre_hook(self._at_masks):
             for rows, best in run_padded(self.subject, encodings, _BATCH, run):
                 for i, numbers in zip(rows, best, strict=True):
                     found[i] = [self.words[number] for number in numbers]
         return found
 
-    @contextmanager
-    def _head_on_masks(self) -> Iterator[None]:
-        """Run the head, the largest matrix of a small model, only on the states of the masks."""
-
-        def only_masks(module: Any, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-            return (inputs[0][self._masks.places][:, None],)
-
-        handle = self.head.register_forward_pre_hook(only_masks)
-        try:
-            yield
-        finally:
-            handle.remove()
+    def _at_masks(self, module: Any, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        return (inputs[0][self._masks.places][:, None],)
 
     @torch.inference_mode()
     def _best(self, encodings: Sequence[Encoding], masks: Sequence[int]) -> list[list[int]]:
@@ -125,16 +111,16 @@ class MaskedLM:
         found: dict[int, Encoding] = {}
         left, width = list(range(len(masked))), 8 * self.longest
         while left:
-            windows = [self._window(masked[i], width) for i in left]
+            windows = [self._window(*masked[i], width) for i in left]
             found.update(zip(left, self.subject.encode(windows, 10**9), strict=True))
             left = [i for i in left if width and found[i].length > self.longest]
             width //= 2
         return [found[i] for i in range(len(masked))]
 
-    def _window(self, masked: Masked, width: int) -> str:
+    def _window(self, before: str, word: w.Word, after: str, width: int) -> str:
         """Return the mask with `width` characters on both sides; earlier masks are dropped."""
-        before = masked.before[-width:] if width else ""
-        return f"{before.replace(self.mask, ' ')}{self.mask}{masked.after[:width]}"
+        start = before[-width:] if width else ""
+        return f"{start.replace(self.mask, ' ')}{self.mask}{after[:width]}"
 
 
 def _masked(text: str, rng: random.Random) -> Masked | None:
@@ -144,14 +130,7 @@ def _masked(text: str, rng: random.Random) -> Masked | None:
         return None
     word = rng.choice(found)
     before = text[: word.start].rpartition(BETWEEN)[2]
-    return Masked(before, word, text[word.end :].partition(BETWEEN)[0])
-
-
-def _longest(subject: Subject) -> int:
-    """Return the most tokens of a text; some models reserve two positions for padding."""
-    positions = getattr(subject.model.config, "max_position_embeddings", None) or LONGEST + 2
-    limit = getattr(subject.tokenizer, "model_max_length", None) or LONGEST
-    return int(min(LONGEST, limit, positions - 2))
+    return before, word, text[word.end :].partition(BETWEEN)[0]
 
 
 def _whole_words(tokenizer: Any) -> dict[int, str]:

@@ -10,7 +10,7 @@ import random
 import re
 import string
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import groupby
 
 from mncover.augment.transforms import words as w
@@ -106,20 +106,12 @@ def contract(text: str, rng: random.Random) -> str | None:
     >>> contract("It was not bad.", random.Random(0))
     "It wasn't bad."
     """
-    return _one_changed(text, _written_out(), w.pairs("contractions").__getitem__, rng)
-
-
-@cache
-def _written_out() -> re.Pattern[str]:
-    """Return a pattern of the forms that can be contracted.
-
-    A word must follow "it is": one says "I know what it is", but not "what it's".
-    """
-    forms = w.pairs("contractions").items()
-    negated = "|".join(long for long, short in forms if short.endswith("n't"))
-    other = "|".join(long for long, short in forms if not short.endswith("n't"))
+    forms = w.pairs("contractions")
+    negated = "|".join(long for long, short in forms.items() if short.endswith("n't"))
+    other = "|".join(long for long, short in forms.items() if not short.endswith("n't"))
+    # A word must follow "it is": one says "I know what it is", but not "what it's".
     either = rf"(?:{negated}){_ENDED}|(?:{other})(?= (?!n['\u2019]t)\w)"
-    return re.compile(rf"{_ALONE}(?:{either})", re.IGNORECASE)
+    return _one_changed(text, rf"{_ALONE}(?:{either})", forms.__getitem__, rng)
 
 
 def extend(text: str, rng: random.Random) -> str | None:
@@ -128,33 +120,22 @@ def extend(text: str, rng: random.Random) -> str | None:
     >>> extend("it does n't work", random.Random(0))
     'it does not work'
     """
+    # A tokeniser may have split it in two. Before "been" or "got", "it's" means "it has".
+    forms = (re.sub(r"(n't|'\w+)$", r" ?\1", short) for short in _long())
+    either = "|".join(forms).replace("'", "['\u2019]")
 
     def long(found: str) -> str:
         return _long()[found.replace(" ", "").replace("\u2019", "'")]
 
-    return _one_changed(text, _contracted(), long, rng)
-
-
-@cache
-def _contracted() -> re.Pattern[str]:
-    """Return a pattern of the contractions, including those that a tokeniser has split in two.
-
-    Before "been" or "got", "it's" means "it has".
-    """
-    forms = (re.sub(r"(n't|'\w+)$", r" ?\1", short) for short in _long())
-    either = "|".join(forms).replace("'", "['\u2019]")
-    return re.compile(rf"{_ALONE}(?:{either}){_ENDED}(?! (?:been|got)\b)", re.IGNORECASE)
+    return _one_changed(text, rf"{_ALONE}(?:{either}){_ENDED}(?! (?:been|got)\b)", long, rng)
 
 
 def _one_changed(
-    text: str,
-    pattern: re.Pattern[str],
-    other: Callable[[str], str],
-    rng: random.Random,
-    everywhere: bool = False,
+    text: str, form: str, other: Callable[[str], str], rng: random.Random, everywhere: bool = False
 ) -> str | None:
-    """Replace one of the matches, perhaps wherever it occurs, with what `other` makes of it."""
+    """Replace one match of a form, perhaps wherever it occurs, with what `other` makes of it."""
     bare, pieces = w.hide_markup(text)
+    pattern = re.compile(form, re.IGNORECASE)
     found = list(pattern.finditer(bare))
     if not found:
         return None
@@ -170,7 +151,7 @@ def _one_changed(
 
 
 # A whole number that is not part of something longer.
-_NUMBER = re.compile(r"(?<![\w.,/@#-])[1-9][0-9]{0,8}(?![\w/]|[.,]\d)")
+_NUMBER = r"(?<![\w.,/@#-])[1-9][0-9]{0,8}(?![\w/]|[.,]\d)"
 
 
 def numbers(text: str, rng: random.Random) -> str | None:
@@ -193,25 +174,15 @@ def change_number(text: str, rng: random.Random) -> str | None:
 
 def _number_words(text: str, rng: random.Random) -> str | None:
     known = " ".join(w.table("number_words")).split()
-    pattern = re.compile(rf"{_ALONE}(?:{'|'.join(known)}){_ENDED}", re.IGNORECASE)
+    form = rf"{_ALONE}(?:{'|'.join(known)}){_ENDED}"
 
     def other(old: str) -> str:
         return rng.choice([word for word in known if word != old])
 
-    return _one_changed(text, pattern, other, rng, everywhere=True)
+    return _one_changed(text, form, other, rng, everywhere=True)
 
 
-def names(text: str, rng: random.Random) -> str | None:
-    """Replace a first name with another one from the same list of women's or men's names."""
-    return _relisted(text, ("female_name", "male_name"), rng)
-
-
-def locations(text: str, rng: random.Random) -> str | None:
-    """Replace a city with another city, or a country with another country."""
-    return _relisted(text, ("city", "country"), rng)
-
-
-def _relisted(text: str, lists: Sequence[str], rng: random.Random) -> str | None:
+def _relisted(text: str, rng: random.Random, lists: Sequence[str]) -> str | None:
     """Replace one of the listed words, wherever it occurs, with another word of its list.
 
     An "a" or "an" before it is adapted.
@@ -236,6 +207,11 @@ def _relisted(text: str, lists: Sequence[str], rng: random.Random) -> str | None
         return f"{match[1][0]}{w.article(new)[1:]} {new}"
 
     return w.show_markup(re.sub(rf"\b(?:(an?|An?) )?{old}\b", put, bare), pieces)
+
+
+# Names of women and of men, cities and countries, each replaced with another one of their list.
+names = partial(_relisted, lists=("female_name", "male_name"))
+locations = partial(_relisted, lists=("city", "country"))
 
 
 def swap_words(text: str, rng: random.Random) -> str | None:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import importlib.util
 import os
 import random
+import re
 import sys
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 # The parts of speech, and their numbers in the keys of senses.
 PARTS = {"noun": "1", "adj": "35", "verb": "2", "adv": "4"}
+ENDED = {"": tuple(PARTS), "s": ("noun", "verb"), "ed": ("verb",), "ing": ("verb",)}
 FILES = tuple(f"{kind}.{part}" for part in PARTS for kind in ("index", "data"))
 # A word's first senses are its most frequent; a sense below this share of its uses is left out.
 SENSES, RARE = 3, 0.2
@@ -38,7 +40,7 @@ Options = Callable[[str], Sequence[str]]
 
 def insertion(resources: Resources) -> Change:
     """Return a change that inserts a synonym after a word."""
-    synonyms = _thesaurus(find_wordnet(resources.wordnet)).synonyms
+    synonyms = _synonyms(find_wordnet(resources.wordnet))
 
     def change(text: str, rng: random.Random) -> str | None:
         word, others = _with_options(text, synonyms, rng)
@@ -53,7 +55,7 @@ def insertion(resources: Resources) -> Change:
 
 def swap(resources: Resources) -> Change:
     """Return a change that replaces a word with a synonym."""
-    return word_swap(_thesaurus(find_wordnet(resources.wordnet)).synonyms)
+    return word_swap(_synonyms(find_wordnet(resources.wordnet)))
 
 
 def word_swap(options: Options) -> Change:
@@ -78,36 +80,28 @@ def _with_options(
 
 
 @cache
-def _thesaurus(path: Path) -> Thesaurus:
-    return Thesaurus(Database(path))
+def _synonyms(path: Path) -> Options:
+    return cache(Thesaurus(Database(path)).synonyms)
 
 
+@dataclass(frozen=True, slots=True)
 class Thesaurus:
     """Finds the synonyms of words in the form in which they occur in a text."""
 
-    def __init__(self, database: Database) -> None:
-        self.database = database
-        self._known: dict[str, tuple[str, ...]] = {}
+    database: Database
 
     def synonyms(self, word: str) -> tuple[str, ...]:
         """Return the synonyms of a lower-case word, with its ending; none for a function word."""
-        if word not in self._known:
-            self._known[word] = () if w.is_stop_word(word) else tuple(self._find(word))
-        return self._known[word]
-
-    def _find(self, word: str) -> Iterator[str]:
-        """Yield the synonyms in the most frequent reading of a word."""
-        readings = [(entry, "") for entry in self.database.entries(word, PARTS)]
-        readings += self._shortened(word)
-        if not readings:
-            return
-        entry, ending = max(readings, key=self._frequency)
+        readings = () if w.is_stop_word(word) else self._readings(word)
+        best = max(readings, key=self._frequency, default=None)
+        if best is None:
+            return ()
+        entry, ending = best
         senses = (self.database.words(entry.part, sense) for sense in self._usual_senses(entry))
         others = [other for group in senses for other in group if w.is_plain(other)]
         others = [other for other in others if not w.same_word(other, entry.lemma)]
-        for other in dict.fromkeys(self._ended(other, entry.part, ending) for other in others):
-            if other and not w.same_word(other, word):
-                yield other
+        found = dict.fromkeys(self._ended(other, entry.part, ending) for other in others)
+        return tuple(other for other in found if other and not w.same_word(other, word))
 
     def _usual_senses(self, entry: Entry) -> Sequence[int]:
         counts = self.database.counts(entry)
@@ -119,13 +113,13 @@ class Thesaurus:
         entry, ending = reading
         return sum(self.database.counts(entry)) / (FORMS if ending else 1)
 
-    def _shortened(self, word: str) -> Iterator[tuple[Entry, str]]:
-        """Yield the readings of a word as an inflected form, with the ending it lost."""
-        for ending in w.ENDINGS:
-            parts = ("noun", "verb") if ending == "s" else ("verb",)
-            for base in w.bases(word, ending):
-                for entry in self.database.entries(base, parts):
-                    if self._ended(base, entry.part, ending) == word:
+    def _readings(self, word: str) -> Iterator[tuple[Entry, str]]:
+        """Yield the readings of a word: as it is, or as a base and the ending added to it."""
+        for ending, parts in ENDED.items():
+            for base in bases(word, ending) if ending else [word]:
+                for part in parts:
+                    entry = self.database.entry(base, part)
+                    if entry is not None and self._ended(base, part, ending) == word:
                         yield entry, ending
 
     def _ended(self, base: str, part: str, ending: str) -> str | None:
@@ -134,6 +128,19 @@ class Thesaurus:
         listed = part == "noun" or ending != "s"  # verbs take a regular -s
         irregular = self.database.irregular[part].get(base, ()) if listed else ()
         return w.inflect(base, ending, irregular)
+
+
+def bases(word: str, ending: str) -> list[str]:
+    """Return what a word may be an inflected form of, existing words or not.
+
+    >>> bases("stories", "s"), bases("loved", "ed")
+    (['storie', 'story'], ['lov', 'love'])
+    """
+    if not word.endswith(ending) or len(word) < len(ending) + 2:
+        return []
+    stem = word[: -len(ending)]
+    options = dict.fromkeys([stem, f"{stem}e", stem[:-1], re.sub("ie?$", "y", stem)])
+    return [base for base in options if base == stem or w.inflect(base, ending) == word]
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,9 +162,8 @@ class Database:
 
     def entry(self, lemma: str, part: str) -> Entry | None:
         """Return the entry of a word for a part of speech, if there is one."""
-        if not lemma.isascii() or not lemma.strip():
-            return None
-        line = next(self._lines_with(f"index.{part}", f"{lemma} "), None)
+        lines = self._lines_with(f"index.{part}", f"{lemma} ")
+        line = next(lines, None) if lemma.isascii() and lemma.strip() else None
         if line is None:
             return None
         try:
@@ -167,11 +173,6 @@ class Database:
             return Entry(lemma, part, tuple(map(int, rest[2:])), int(rest[1]))
         except (ValueError, IndexError) as error:
             raise self._damaged(f"index.{part}") from error
-
-    def entries(self, lemma: str, parts: Iterable[str]) -> list[Entry]:
-        """Return the entries of a word for several parts of speech."""
-        found = (self.entry(lemma, part) for part in parts)
-        return [entry for entry in found if entry is not None]
 
     def words(self, part: str, sense: int) -> list[str]:
         """Return the words of a sense as WordNet writes them, with "_" for spaces."""
@@ -268,9 +269,8 @@ def find_wordnet(given: Path | None = None) -> Path:
 
 
 def _complete(place: Path) -> bool:
-    if place.suffix == ".zip" and not zipfile.is_zipfile(place):
-        return False
-    return all(_file(place, name).is_file() for name in FILES)
+    readable = place.suffix != ".zip" or zipfile.is_zipfile(place)
+    return readable and all(_file(place, name).is_file() for name in FILES)
 
 
 def _places() -> Iterator[Path]:

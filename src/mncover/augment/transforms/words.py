@@ -247,30 +247,14 @@ def proper_names() -> frozenset[str]:
     return frozenset({*lexicon("name"), *lexicon("last_name"), *lexicon("place")})
 
 
-ENDINGS = ("s", "ed", "ing")
-
-
 def same_word(one: str, other: str) -> bool:
     """Return whether two words are equal or one is a regular form of the other.
 
     >>> same_word("film", "films"), same_word("film", "movie")
     (True, False)
     """
-    pairs = ((one, other), (other, one))
-    return one == other or any(inflect(a, ending) == b for a, b in pairs for ending in ENDINGS)
-
-
-def bases(word: str, ending: str) -> list[str]:
-    """Return what a word may be an inflected form of, existing words or not.
-
-    >>> bases("stories", "s"), bases("loved", "ed")
-    (['storie', 'story'], ['lov', 'love'])
-    """
-    if not word.endswith(ending) or len(word) < len(ending) + 2:
-        return []
-    stem = word[: -len(ending)]
-    options = dict.fromkeys([stem, f"{stem}e", stem[:-1], re.sub("ie?$", "y", stem)])
-    return [base for base in options if base == stem or inflect(base, ending) == word]
+    pairs, endings = ((one, other), (other, one)), ("s", "ed", "ing")
+    return one == other or any(inflect(a, ending) == b for a, b in pairs for ending in endings)
 
 
 def inflect(base: str, ending: str, irregular: Sequence[str] = ()) -> str | None:
