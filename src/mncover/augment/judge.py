@@ -111,7 +111,6 @@ class Embedder:
         encodings = self.encoder.encode(texts, self.max_length)
         first, which = distinct(encodings)
         chosen = [encodings[i] for i in first]
-        found: dict[int, NDArray[np.float32]] = {}
 
         @torch.inference_mode()
         def run(rows: list[int]) -> NDArray[np.float32]:
@@ -120,11 +119,11 @@ class Embedder:
             counts = inputs["attention_mask"].unsqueeze(-1)
             return normalize((hidden * counts).sum(1) / counts.sum(1), dim=-1).cpu().numpy()
 
-        for batch, means in run_padded(self.encoder, chosen, self.batch_size, run):
-            found.update(zip(batch, means, strict=True))
+        batches = run_padded(self.encoder, chosen, self.batch_size, run)
+        found = {i: mean for rows, means in batches for i, mean in zip(rows, means, strict=True)}
         empty = np.zeros(len(next(iter(found.values()), ())), dtype=np.float32)
-        rows = [found.get(number, empty) for number in which]
-        return np.array(rows, dtype=np.float32).reshape(len(rows), len(empty))
+        each = [found.get(number, empty) for number in which]
+        return np.array(each, dtype=np.float32).reshape(len(each), len(empty))
 
 
 def embedded(

@@ -107,8 +107,8 @@ def make_suite(path: Path, seed: int = 0) -> Suite:
         if unknown:
             raise TextError(f"a recipe has labels, lexicons and tests, not {unknown[0]!r}.")
         labels = _strings(recipe.get("labels", []), "labels")
-        lists = _checked(recipe.get("lexicons", {}), "lexicons", dict)
-        lexicons = {name: _strings(words, f"lexicons.{name}") for name, words in lists.items()}
+        lists = _table(recipe.get("lexicons", {}), "lexicons").items()
+        lexicons = {name: _strings(words, f"lexicons.{name}") for name, words in lists}
         rows = recipe.get("tests", [])
         if not isinstance(rows, list) or not rows:
             raise TextError("it has no [[tests]].")
@@ -128,7 +128,7 @@ class _Maker:
     number: int
 
     def make(self, row: Any) -> Test:
-        name = _checked(row, f"test {self.number + 1}", dict).get("name")
+        name = _table(row, f"test {self.number + 1}").get("name")
         if not isinstance(name, str) or not name:
             raise TextError(f"test {self.number + 1} has no name.")
         try:
@@ -150,10 +150,8 @@ class _Maker:
         names = _strings(row.get("perturb", []), "perturb")
         if not names:
             return [Case((text,), label) for text in texts]
-        if "WordSwapMaskedLM" in names:
-            raise SettingsError(
-                "WordSwapMaskedLM needs a language model, which a recipe cannot name."
-            )
+        if (name := "WordSwapMaskedLM") in names:
+            raise SettingsError(f"{name} needs a language model, which a recipe cannot name.")
         changes = [transform(name) for name in names]
         n, rng = _whole(row, "variants", 1), random.Random(f"{self.seed} {self.number}")
         changed = [(text, variants_of(text, changes, n, rng)) for text in texts]
@@ -165,21 +163,18 @@ class _Maker:
             raise TextError("give its texts by exactly one of 'template', 'texts' and 'file'.")
         n, value = _whole(row, "n", None), row[given[0]]
         if given == ["template"]:
-            found = self._filled(value, n)
+            # One template, or a list of them, in which a pair is a list of two.
+            templates = [_text(item) for item in (value if isinstance(value, list) else [value])]
+            drawn = 1000 * self.seed + self.number
+            filled = [fill_template(one, self.lexicons, n, drawn) for one in templates]
+            found = list(dict.fromkeys(text for texts in filled for text in texts))
         elif given == ["texts"]:
-            found = [_text(item) for item in _checked(value, "texts", list)]
+            found = [_text(item) for item in _list(value, "texts")]
         else:
             found = read_texts(self.folder / str(value)).texts
         if n is not None and len(found) > n:
             found = random.Random(f"{self.seed} {self.number} texts").sample(found, n)
         return found
-
-    def _filled(self, value: Any, n: int | None) -> list[Text]:
-        """Fill one template or a list of them; a pair is a list of two within the list."""
-        templates = [_text(item) for item in (value if isinstance(value, list) else [value])]
-        seed = 1000 * self.seed + self.number
-        found = [t for one in templates for t in fill_template(one, self.lexicons, n, seed)]
-        return list(dict.fromkeys(found))
 
 
 def _whole(row: dict[str, Any], name: str, default: Any) -> Any:
@@ -196,14 +191,19 @@ def _text(value: Any) -> Any:
     return text
 
 
-def _checked(value: Any, name: str, kind: type) -> Any:
-    """Return a list or a table; refuse another kind of value."""
-    if not isinstance(value, kind):
-        raise TextError(f"{name!r} must be a {'list' if kind is list else 'table'}.")
+def _list(value: Any, name: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise TextError(f"{name!r} must be a list.")
+    return value
+
+
+def _table(value: Any, name: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise TextError(f"{name!r} must be a table.")
     return value
 
 
 def _strings(value: Any, name: str) -> list[str]:
-    if not all(isinstance(item, str) for item in _checked(value, name, list)):
+    if not all(isinstance(item, str) for item in _list(value, name)):
         raise TextError(f"{name!r} must be a list of texts.")
     return list(value)

@@ -48,13 +48,12 @@ class AugmentSettings:
         if not self.transforms:
             raise SettingsError("give at least one transformation.")
         check_guide(self.guide)
-        for name, fits, allowed in (
-            ("similarity", -1 <= self.similarity <= 1, "from -1 to 1"),
-            ("threshold", self.threshold >= 0, "at least 0"),
-            ("max_iter", self.max_iter >= 1, "at least 1"),
-        ):
-            if not fits:
-                raise SettingsError(f"`{name}` must be {allowed}, got {getattr(self, name)}.")
+        if not -1 <= self.similarity <= 1:
+            raise SettingsError(f"`similarity` must be from -1 to 1, got {self.similarity}.")
+        if self.threshold < 0:
+            raise SettingsError(f"`threshold` must be at least 0, got {self.threshold}.")
+        if self.max_iter < 1:
+            raise SettingsError(f"`max_iter` must be at least 1, got {self.max_iter}.")
 
     @property
     def criterion(self) -> str | None:

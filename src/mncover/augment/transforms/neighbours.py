@@ -84,24 +84,24 @@ def find_vectors(given: Path | None = None) -> VectorSource:
 
 def read_vectors(source: VectorSource, most: int) -> tuple[list[str], NDArray[np.float32]]:
     """Return the first lower-case words and their vectors; frequent words come first in a file."""
-    found = _packaged(source.vectors, source.index) if source.index else _written(source.vectors)
+    path = source.vectors
+    found = _packaged(path, source.index) if source.index else _written(path)
     plain = (row for row in found if row[1].isalpha() and row[1].islower())
     words: list[str] = []
     vectors: list[NDArray[np.float32]] = []
-    for number, word, values in islice(plain, most):
-        where = f"{source.vectors}, line {number}"
+    for line, word, values in islice(plain, most):
         try:
             vector = np.array(values, dtype=np.float32)
         except ValueError:
             vector = np.empty(0, dtype=np.float32)
         if not len(vector) or not np.isfinite(vector).all():
-            raise TextError(f"{where}: not a word and its numbers.")
-        if vectors and len(vector) != len(vectors[0]):
-            raise TextError(f"{where}: {len(vector)} numbers, but {len(vectors[0])} before.")
+            raise TextError(f"{path}, line {line}: not a word and its numbers.")
+        if vectors and len(vector) != (width := len(vectors[0])):
+            raise TextError(f"{path}, line {line}: {len(vector)} numbers, but {width} before.")
         words.append(word)
         vectors.append(vector)
     if not words:
-        raise TextError(f"{source.vectors}: no lower-case word with a vector in it.")
+        raise TextError(f"{path}: no lower-case word with a vector in it.")
     return words, np.stack(vectors)
 
 

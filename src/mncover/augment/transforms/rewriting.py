@@ -106,12 +106,7 @@ def contract(text: str, rng: random.Random) -> str | None:
     >>> contract("It was not bad.", random.Random(0))
     "It wasn't bad."
     """
-    forms = w.pairs("contractions")
-    negated = "|".join(long for long, short in forms.items() if short.endswith("n't"))
-    other = "|".join(long for long, short in forms.items() if not short.endswith("n't"))
-    # A word must follow "it is": one says "I know what it is", but not "what it's".
-    either = rf"(?:{negated}){_ENDED}|(?:{other})(?= (?!n['\u2019]t)\w)"
-    return _one_changed(text, rf"{_ALONE}(?:{either})", forms.__getitem__, rng)
+    return _one_changed(text, _forms()[0], w.pairs("contractions").__getitem__, rng)
 
 
 def extend(text: str, rng: random.Random) -> str | None:
@@ -120,14 +115,26 @@ def extend(text: str, rng: random.Random) -> str | None:
     >>> extend("it does n't work", random.Random(0))
     'it does not work'
     """
-    # A tokeniser may have split it in two. Before "been" or "got", "it's" means "it has".
-    forms = (re.sub(r"(n't|'\w+)$", r" ?\1", short) for short in _long())
-    either = "|".join(forms).replace("'", "['\u2019]")
 
     def long(found: str) -> str:
         return _long()[found.replace(" ", "").replace("\u2019", "'")]
 
-    return _one_changed(text, rf"{_ALONE}(?:{either}){_ENDED}(?! (?:been|got)\b)", long, rng)
+    return _one_changed(text, _forms()[1], long, rng)
+
+
+@cache
+def _forms() -> tuple[str, str]:
+    """Return patterns of what can be contracted, and of contractions, perhaps split in two.
+
+    A word must follow "it is": one says "I know what it is", but not "what it's". Before "been" or
+    "got", "it's" means "it has".
+    """
+    forms = w.pairs("contractions").items()
+    negated = "|".join(long for long, short in forms if short.endswith("n't"))
+    other = "|".join(long for long, short in forms if not short.endswith("n't"))
+    long = rf"{_ALONE}(?:(?:{negated}){_ENDED}|(?:{other})(?= (?!n['\u2019]t)\w))"
+    split = re.sub(r"(n't|'\w+)(?=\||$)", r" ?\1", "|".join(_long())).replace("'", "['\u2019]")
+    return long, rf"{_ALONE}(?:{split}){_ENDED}(?! (?:been|got)\b)"
 
 
 def _one_changed(

@@ -40,17 +40,7 @@ Options = Callable[[str], Sequence[str]]
 
 def insertion(resources: Resources) -> Change:
     """Return a change that inserts a synonym after a word."""
-    synonyms = _synonyms(find_wordnet(resources.wordnet))
-
-    def change(text: str, rng: random.Random) -> str | None:
-        word, others = _with_options(text, synonyms, rng)
-        if word is None:
-            return None
-        new = rng.choice(others)
-        new = w.like(word.text, new) if word.text.isupper() else new
-        return f"{text[: word.end]} {new}{text[word.end :]}"
-
-    return change
+    return word_swap(_synonyms(find_wordnet(resources.wordnet)), _put_after)
 
 
 def swap(resources: Resources) -> Change:
@@ -58,25 +48,22 @@ def swap(resources: Resources) -> Change:
     return word_swap(_synonyms(find_wordnet(resources.wordnet)))
 
 
-def word_swap(options: Options) -> Change:
-    """Return a change that replaces a word with one of its options."""
+def word_swap(options: Options, put: Callable[[str, w.Word, str], str] = w.replaced) -> Change:
+    """Return a change that puts one of a word's options into a text, in the word's place."""
 
     def change(text: str, rng: random.Random) -> str | None:
-        word, others = _with_options(text, options, rng)
-        return None if word is None else w.replaced(text, word, rng.choice(others))
+        candidates = w.content_words(text)
+        for word in rng.sample(candidates, min(len(candidates), TRIES)):
+            if found := options(word.text.lower()):
+                return put(text, word, rng.choice(found))
+        return None
 
     return change
 
 
-def _with_options(
-    text: str, options: Options, rng: random.Random
-) -> tuple[w.Word | None, Sequence[str]]:
-    """Return a random word that has options, and these."""
-    candidates = w.content_words(text)
-    for word in rng.sample(candidates, min(len(candidates), TRIES)):
-        if found := options(word.text.lower()):
-            return word, found
-    return None, ()
+def _put_after(text: str, word: w.Word, new: str) -> str:
+    cased = w.like(word.text, new) if word.text.isupper() else new
+    return f"{text[: word.end]} {cased}{text[word.end :]}"
 
 
 @cache

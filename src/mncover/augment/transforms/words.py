@@ -131,10 +131,11 @@ def letters(word: str) -> str:
 def _whole(text: str, word: Word) -> bool:
     """Return whether a run of letters is a complete word."""
     before, after = text[word.start - 1 : word.start], text[word.end : word.end + 1]
-    lower = word.text.lower()
-    clitic = lower in _NEGATIONS or (before in _APOSTROPHES and lower in _CLITICS)
-    whole = not (clitic or _continues(before) or _continues(after))
-    return whole and letters(word.text).isalpha()
+    if word.text.isalpha():
+        clitic = before in _APOSTROPHES and word.text.lower() in _CLITICS
+    else:
+        clitic = word.text.lower() in _NEGATIONS or not letters(word.text).isalpha()
+    return not (clitic or _continues(before) or _continues(after))
 
 
 @cache
