@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mncover.augment.attempts import Drawing, steady_choice
 from mncover.augment.grower import Grower, usable_transforms
 from mncover.augment.judge import Embedder, Judge
-from mncover.augment.records import Augmented, AugmentSettings
+from mncover.augment.records import Augmented, AugmentSettings, Drawing, steady_choice
 from mncover.augment.search import Search, search
 from mncover.augment.transforms import PAPER, Resources, transform
 from mncover.engine.loading import quiet_loading

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 
 from mncover.augment.transforms import Resources, transform
-from mncover.augment.transforms.synonyms import Thesaurus
-from mncover.augment.transforms.wordnet import Database
+from mncover.augment.transforms.wordnet import Database, Thesaurus
 from mncover.augment.transforms.words import is_stop_word
 from tests.augment.material import PLAIN, SEEDS, changed_places
 

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from mncover.augment.transforms import Resources, Transform, transform
-from mncover.augment.transforms.synonyms import Thesaurus
-from mncover.augment.transforms.wordnet import PARTS, Database, find_wordnet
+from mncover.augment.transforms.wordnet import PARTS, Database, Thesaurus, find_wordnet
 from mncover.errors import MissingResourceError, TextError
 from tests.augment.material import SYNSETS, write_wordnet
 

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
+from mncover.augment import outcome
 from mncover.augment.judge import Embedder, Judge
-from mncover.augment.outcome import (
-    Yield,
-    print_report,
-    suite_of,
-    write_accepted,
-    write_report,
-    yield_of,
-)
+from mncover.augment.outcome import Yield
 from mncover.augment.records import NO_GUIDE, Augmented, AugmentSettings, SearchState
 from mncover.augment.search import Search, search
 from mncover.augment.transforms import PAPER, Resources, Transform, transform
@@ -42,18 +37,14 @@ class Grower:
 
     @classmethod
     def make(
-        cls,
-        engine: Engine,
-        transforms: Sequence[str],
-        encoder: str | Path | None,
-        resources: Resources,
+        cls, engine: Engine, names: Sequence[str], encoder: str | Path | None, resources: Resources
     ) -> Grower:
         """Load the transformations and the encoder; without one, the subject is the encoder."""
         subject = engine.subject
         if encoder is not None:
             subject = load_subject(encoder, device=str(subject.device))
         embedder = Embedder(subject, engine.settings.max_length, engine.batch_size)
-        return cls(engine, embedder, usable_transforms(transforms, resources)[0], resources)
+        return cls(engine, embedder, usable_transforms(names, resources)[0], resources)
 
     def grow(
         self,
@@ -71,30 +62,24 @@ class Grower:
             self.engine.check(settings.criterion)
         judge = Judge(self.engine, self.embedder, seeds, settings.similarity, settings.criterion)
         run = Search(seeds, self.transforms, judge, settings)
-        if partial is None:
-            return self._run(run, lambda now: None, model_calls)
-        key = self._key(seeds, settings)
-        unfinished = Unfinished(partial, "search", self._say)
+        unfinished = None if partial is None else Unfinished(partial, "search", self._say)
+        key = None if partial is None else self._key(seeds, settings)
 
-        def read(path: Path) -> SearchState | None:
-            state = load_json(path, key)
-            return None if state is None else SearchState.from_json(state)
+        def read(path: Path) -> SearchState:
+            return SearchState.from_json(load_json(path, key))
 
         def save(now: bool) -> None:
-            if now or unfinished.is_time:
+            if unfinished is not None and (now or unfinished.is_time):
                 unfinished.save(lambda path: save_json(path, key, run.state().to_json()))
 
-        state = unfinished.load(read, lambda state: f"{state.seed:,} seeds")
+        state = unfinished.load(read, lambda one: f"{one.seed:,} seeds") if unfinished else None
         if state is not None:
             run.restore(state)
-        with unfinished.announced():
-            found = self._run(run, save, model_calls)
+        announced = nullcontext() if unfinished is None else unfinished.announced()
+        with announced, self.engine.bar("Changing seeds", len(seeds)) as advance:
+            found = search(run, advance, save, model_calls)
         save(True)
         return found
-
-    def _run(self, run: Search, save: Callable[[bool], None], model_calls: int | None) -> Augmented:
-        with self.engine.bar("Changing seeds", len(run.seeds)) as advance:
-            return search(run, advance, save, model_calls)
 
     def _say(self, line: str) -> None:
         console = Console(stderr=True, quiet=self.engine.progress is False)
@@ -125,7 +110,7 @@ class Grower:
 
         def counted(name: str, one: Augmented) -> Yield:
             texts = [accepted.text for accepted in one.accepted]
-            return yield_of(name, one, self._classes(texts), answers)
+            return outcome.yield_of(name, one, self._classes(texts), answers)
 
         if settings.criterion is None:
             return [counted("unguided", found)]
@@ -204,13 +189,13 @@ def grow_file(
         raise TextError("no text was accepted, so nothing is written: try a lower --similarity.")
     yields: list[Yield] = []
     if target == "tests":
-        save_suite(suite_of(found.accepted, texts.texts), output)
+        save_suite(outcome.suite_of(found.accepted, texts.texts), output)
         yields = grower.yields(texts.texts, how, found)
     else:
         names = chosen_fields(seeds, fields)
-        write_accepted(output, found.accepted, texts, names, include_seeds)
-    beside = write_report(output, found, how, yields)
-    print_report(console, found, how, yields)
+        outcome.write_accepted(output, found.accepted, texts, names, include_seeds)
+    beside = outcome.write_report(output, found, how, yields)
+    outcome.print_report(console, found, how, yields)
     console.print(f"\nWrote {output} and {beside}.", markup=False, soft_wrap=True)
     partial.unlink(missing_ok=True)
     return found

@@ -13,7 +13,6 @@ from typing import TypeVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 from torch.nn.functional import normalize
 
 from mncover.augment.packing import MeanReader, Packing, find_packing
@@ -22,11 +21,13 @@ from mncover.engine.batches import Encoding, distinct, parallel
 from mncover.engine.engine import Engine
 from mncover.engine.kernels.base import Array, code_type
 from mncover.engine.measure import measure
+from mncover.engine.readers import Reader
 from mncover.engine.subject import PROBE_TEXT, Subject
 from mncover.engine.windows import Window
 from mncover.types import Text
 
 Found = TypeVar("Found")
+Batches = list[list[int]]
 
 # Starting a batch takes about as long as running this many tokens (a small BERT on a CPU).
 START = 40
@@ -35,21 +36,16 @@ MOST_BYTES, MOST_TEXTS = 2**28, 512
 
 
 def run_padded(
-    subject: Subject,
-    encodings: Sequence[Encoding],
-    batch_size: int,
-    run: Callable[[list[int]], Found],
+    subject: Subject, encodings: Sequence[Encoding], size: int, run: Callable[[list[int]], Found]
 ) -> Iterator[tuple[list[int], Found]]:
     """Run texts in padded batches; yield the indices of each batch with what `run` returns."""
     n = subject.workers
-    batches = batches_with_padding([one.length for one in encodings], batch_size, n)
+    batches = batches_with_padding([one.length for one in encodings], size, n)
     with subject.evaluating(), parallel(min(n, len(batches))) as run_all:
         yield from zip(batches, run_all(run, batches), strict=True)
 
 
-def batches_with_padding(
-    lengths: Sequence[int], batch_size: int, at_a_time: int = 1
-) -> list[list[int]]:
+def batches_with_padding(lengths: Sequence[int], batch_size: int, at_a_time: int = 1) -> Batches:
     """Return batches of text indices, to be padded to their longest text.
 
     Padding costs time and changes last digits, so this is for embeddings and guesses, where few
@@ -77,23 +73,23 @@ def end_of(batches: Sequence[Sequence[int]], lengths: Sequence[int], at_a_time: 
     return max(free)
 
 
-def _cheapest(order: Sequence[int], lengths: Sequence[int], batch_size: int) -> list[list[int]]:
+def _cheapest(order: Sequence[int], lengths: Sequence[int], batch_size: int) -> Batches:
     """Cut texts, longest first, where padding and starting batches cost least together."""
-    costs, cuts = [0.0], [0]  # of the best way to run the first n texts, and where its last starts
+    ways = [(0.0, 0)]  # the least cost of the first n texts, and where their last batch starts
     for end in range(1, len(order) + 1):
         starts = range(max(0, end - batch_size), end)
-        ways = [costs[start] + START + (end - start) * lengths[order[start]] for start in starts]
-        best = min(range(len(ways)), key=ways.__getitem__)
-        costs.append(ways[best])
-        cuts.append(starts[best])
-    found: list[list[int]] = []
+        costs = (ways[i][0] + START + (end - i) * lengths[order[i]] for i in starts)
+        ways.append(min(zip(costs, starts, strict=True)))
+    found: Batches = []
     end = len(order)
     while end:
-        found.append(list(order[cuts[end] : end]))
-        end = cuts[end]
+        start = ways[end][1]
+        found.append(list(order[start:end]))
+        end = start
     return found[::-1]
 
 
+@dataclass(frozen=True, slots=True)
 class Embedder:
     """Embeds a text as the mean of its last hidden states, normalised to length one.
 
@@ -102,34 +98,31 @@ class Embedder:
     together, whatever they mean.
     """
 
-    def __init__(self, encoder: Subject, max_length: int, batch_size: int = 32) -> None:
-        encoder.check_length(max_length)
-        self.encoder = encoder
-        self.max_length = max_length
-        self.batch_size = batch_size
+    encoder: Subject
+    max_length: int
+    batch_size: int = 32
+
+    def __post_init__(self) -> None:
+        self.encoder.check_length(self.max_length)
 
     def embed(self, texts: Sequence[Text]) -> NDArray[np.float32]:
         """Return the embeddings [texts, dimensions]; zeros for a text without tokens."""
         encodings = self.encoder.encode(texts, self.max_length)
         first, which = distinct(encodings)
         chosen = [encodings[i] for i in first]
-        found: dict[int, NDArray[np.float32]] = {}
 
+        @torch.inference_mode()
         def run(rows: list[int]) -> NDArray[np.float32]:
-            return self._means([chosen[row] for row in rows]).cpu().numpy()
+            inputs = self.encoder.padded([chosen[row] for row in rows])
+            hidden = self.encoder.call(self.encoder.traced, inputs).last_hidden_state.float()
+            counts = inputs["attention_mask"].unsqueeze(-1)
+            return normalize((hidden * counts).sum(1) / counts.sum(1), dim=-1).cpu().numpy()
 
-        for batch, means in run_padded(self.encoder, chosen, self.batch_size, run):
-            found.update(zip(batch, means, strict=True))
+        batches = run_padded(self.encoder, chosen, self.batch_size, run)
+        found = {i: mean for rows, means in batches for i, mean in zip(rows, means, strict=True)}
         empty = np.zeros(len(next(iter(found.values()), ())), dtype=np.float32)
-        rows = [found.get(number, empty) for number in which]
-        return np.array(rows, dtype=np.float32).reshape(len(rows), len(empty))
-
-    @torch.inference_mode()
-    def _means(self, encodings: Sequence[Encoding]) -> Tensor:
-        inputs = self.encoder.padded(encodings)
-        hidden = self.encoder.call(self.encoder.traced, inputs).last_hidden_state.float()
-        counts = inputs["attention_mask"].unsqueeze(-1)
-        return normalize((hidden * counts).sum(1) / counts.sum(1), dim=-1)
+        each = [found.get(number, empty) for number in which]
+        return np.array(each, dtype=np.float32).reshape(len(each), len(empty))
 
 
 def embedded(
@@ -140,11 +133,16 @@ def embedded(
     If the subject is the encoder, one pass gives both. With `packing` the windows have no
     probabilities.
     """
-    means = MeanReader(engine.taps)
-    cases = [[text] for text in texts]
+    means: dict[int, NDArray[np.float32]] = {}
+    zeros = np.zeros(engine.taps.width[-1], dtype=np.float32)  # for a text without tokens
+
+    def wrap(reader: Reader) -> Reader:
+        means.clear()
+        return MeanReader(reader, engine.taps.n_hidden - 1, means)
+
     run = measure if packing is None else packing.measure
-    for window in engine.windows(cases, lambda n: None, run=run, wrap=means.wrap):
-        yield window, means.of(window.which)
+    for window in engine.windows([[text] for text in texts], lambda n: None, run=run, wrap=wrap):
+        yield window, [means.get(number, zeros) for number in window.which]
 
 
 @dataclass(slots=True)
@@ -186,7 +184,6 @@ class Judge:
         self._embedder = embedder
         self._at_once = False  # whether one pass gives both embeddings and bins
         self._packing: Packing | None = None
-        self._seeds = np.empty((0, 0), dtype=np.float32)
         encodings = engine.subject.encode(seeds, engine.settings.max_length)
         longest = max((encoding.length for encoding in encodings), default=1)
         cells = engine.group(criterion or engine.main).cells
@@ -197,7 +194,10 @@ class Judge:
         """Embed the seeds, and add everything they hit to the map."""
         if self.criterion is not None and self._embedder.encoder is self.engine.subject:
             self._packing = find_packing(self.engine.taps, self.engine.settings.max_length)
-            self._at_once = self._embeds_alike()
+            # In a few models the last of the hidden states is not what the encoder returns.
+            _, means = next(embedded(self.engine, self._packing, [PROBE_TEXT]))
+            alone = self._embedder.embed([PROBE_TEXT])
+            self._at_once = bool(np.allclose(alone[0], means[0], atol=1e-4))
         if self.criterion is None or not self._at_once or not seeds:
             self._seeds = self._embedder.embed(seeds)
             self.cover(seeds)
@@ -209,22 +209,13 @@ class Judge:
                 self.engine.add(window, row, self.bits, self.criterion)
         self._seeds = np.stack(means)
 
-    def _embeds_alike(self) -> bool:
-        """Return whether the measured states give the encoder's embeddings.
-
-        In a few models the last of the hidden states is not what the encoder returns.
-        """
-        _, means = next(embedded(self.engine, self._packing, [PROBE_TEXT]))
-        return bool(np.allclose(self._embedder.embed([PROBE_TEXT])[0], means[0], atol=1e-4))
-
     def cover(self, texts: Sequence[Text]) -> None:
         """Add everything that texts hit to the map."""
-        if self.criterion is None:
-            return
-        maps = self.engine.new_maps()
-        for _ in self.engine.hit(texts, maps):
-            pass
-        self.bits |= maps[self.criterion]
+        if self.criterion is not None:
+            maps = self.engine.new_maps()
+            for _ in self.engine.hit(texts, maps):
+                pass
+            self.bits |= maps[self.criterion]
 
     @property
     def coverage(self) -> float | None:
@@ -244,7 +235,7 @@ class Judge:
             return list(self._compare_and_measure(seeds, texts))
         found = self._embedder.embed(texts)
         cosines = np.einsum("ij,ij->i", found, self._seeds[list(seeds)]).tolist()
-        return [self._judged(text, cosine) for text, cosine in zip(texts, cosines, strict=True)]
+        return [Judged(t, c, c >= self.similarity) for t, c in zip(texts, cosines, strict=True)]
 
     def _compare_and_measure(self, seeds: Sequence[int], texts: Sequence[Text]) -> Iterator[Judged]:
         """Do the same, and keep the bins of the similar texts, in one pass."""
@@ -252,13 +243,11 @@ class Judge:
         left = iter(seeds)
         for window, means in embedded(self.engine, self._packing, texts):
             for row, (text, mean) in enumerate(zip(window.texts, means, strict=True)):
-                one = self._judged(text, float(mean @ self._seeds[next(left)]))
+                cosine = float(mean @ self._seeds[next(left)])
+                one = Judged(text, cosine, cosine >= self.similarity)
                 if one.similar:
                     self._take_codes(one, window, row)
                 yield one
-
-    def _judged(self, text: Text, cosine: float) -> Judged:
-        return Judged(text, cosine, cosine >= self.similarity)
 
     def measure(self, judged: Sequence[Judged]) -> None:
         """Measure the texts that were not measured yet, and find what each would add now."""

@@ -27,30 +27,17 @@ COMBINATIONS = 10
 
 
 def write_accepted(
-    path: Path,
-    accepted: Sequence[Accepted],
-    seeds: Rows,
-    names: Fields,
-    include_seeds: bool = False,
+    path: Path, accepted: Sequence[Accepted], seeds: Rows, names: Fields, include_seeds: bool
 ) -> None:
     """Write a JSON line per accepted text, in its seed's fields; a .gz file is compressed."""
-    write_json_lines(_rows(accepted, seeds, names, include_seeds), path)
-
-
-def _rows(
-    accepted: Sequence[Accepted], seeds: Rows, names: Fields, include_seeds: bool
-) -> Iterator[dict[str, Any]]:
-    if include_seeds:
-        for text, label in zip(seeds.texts, seeds.labels, strict=True):
-            yield _row(text, label, names)
+    labelled = zip(seeds.texts, seeds.labels, strict=True)
+    rows = [_row(text, label, names) for text, label in labelled if include_seeds]
     for one in accepted:
         seed = one.seed % len(seeds.texts)  # the seeds may have been used several times
         row = _row(one.text, seeds.labels[seed], names)
-        row |= {"seed": seed, "transforms": list(one.transforms)}
-        row["similarity"] = round(one.similarity, 4)
-        if one.gain is not None:
-            row["gain"] = one.gain
-        yield row
+        row |= {"seed": seed, "transforms": one.transforms, "similarity": round(one.similarity, 4)}
+        rows.append(row if one.gain is None else row | {"gain": one.gain})
+    write_json_lines(rows, path)
 
 
 def _row(text: Text, label: Any, names: Fields) -> dict[str, Any]:
@@ -120,25 +107,22 @@ def yield_of(
 def conclusion(yields: Sequence[Yield]) -> str:
     """Say whether a guided search finds more failures than an unguided one."""
     guided, unguided = yields
-    if guided.low > unguided.high:
-        return "The guided search finds more failures than the unguided one for the same calls."
-    if guided.high < unguided.low:
-        return "The guided search finds fewer failures than the unguided one for the same calls."
-    return "Their intervals overlap: this does not show that either finds more failures."
+    if guided.low <= unguided.high and guided.high >= unguided.low:
+        return "Their intervals overlap: this does not show that either finds more failures."
+    word = "more" if guided.low > unguided.high else "fewer"
+    return f"The guided search finds {word} failures than the unguided one for the same calls."
 
 
 def write_report(
     output: Path, found: Augmented, settings: AugmentSettings, yields: Sequence[Yield]
 ) -> Path:
     """Write the report as JSON beside the output, and return its path."""
-    path, tally = output.with_name(output.name + ".report.json"), found.tally
+    path = output.with_name(output.name + ".report.json")
     content = {
         "guide": settings.guide,
         "seeds": found.seeds,
         "accepted": len(found.accepted),
-        "attempts": tally.attempts,
-        "made": tally.made,
-        "similar": tally.similar,
+        **{name: getattr(found.tally, name) for name in ("attempts", "made", "similar")},
         "texts_run": found.texts_run,
         "coverage_before": found.before,
         "coverage_after": found.after,
@@ -155,61 +139,51 @@ def print_report(
 ) -> None:
     """Print how the search and its transformations did and, given `yields`, what failed."""
     console.print()
-    for line in summary(found, settings.criterion):
+    for line in _summary(found, settings.criterion):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
-    tables = [transform_table(found, settings.transforms), combination_table(found)]
-    for table in [*tables, yield_table(yields)] if yields else tables:
+    for table in _tables(found, settings.transforms, yields):
         console.print()
         console.print(table)
     if len(yields) > 1:
         console.print(conclusion(yields), highlight=False, soft_wrap=True)
 
 
-def summary(found: Augmented, criterion: str | None) -> list[str]:
-    """Return a few lines on how the search went."""
+def _summary(found: Augmented, criterion: str | None) -> Iterator[str]:
+    """Yield a few lines on how the search went."""
     tally, n = found.tally, len(found.accepted)
     share = display_percent(n / max(found.seeds, 1))
+    yield f"{n:,} new texts from {found.seeds:,} seeds ({share} %), in {tally.attempts:,} attempts."
     too_little = f", {tally.similar - n:,} one that added too little"
-    lines = [
-        f"{n:,} new texts from {found.seeds:,} seeds ({share} %), in {tally.attempts:,} attempts.",
+    yield (
         f"{tally.attempts - tally.made:,} attempts made nothing new, "
         f"{tally.made - tally.similar:,} a text too far from its seed"
-        f"{'' if found.before is None else too_little}.",
-    ]
+        f"{'' if found.before is None else too_little}."
+    )
     if criterion is not None and found.before is not None and found.after is not None:
-        lines.append(
-            f"{CRITERIA[criterion].title} {display_percent(found.before)} % with the seeds, "
-            f"{display_percent(found.after)} % with the new texts."
-        )
-    return lines
+        title, before = CRITERIA[criterion].title, display_percent(found.before)
+        after = display_percent(found.after)
+        yield f"{title} {before} % with the seeds, {after} % with the new texts."
 
 
-def transform_table(found: Augmented, names: Sequence[str]) -> Table:
-    """Return how each transformation did."""
+def _tables(found: Augmented, names: Sequence[str], yields: Sequence[Yield]) -> Iterator[Table]:
+    """Yield how each transformation did, the best combinations, and what failed at what cost."""
     table = plain_table("Transformation", "Drawn", "Changed", "Accepted", "%", "Mean gain")
     for one in found.by_transform(names):
         share = display_percent(one.accepted / one.changed) if one.changed else "-"
         counts = (f"{n:,}" for n in (one.drawn, one.changed, one.accepted))
         table.add_row(one.transforms[0], *counts, share, _gain(one))
-    return table
-
-
-def combination_table(found: Augmented) -> Table:
-    """Return the combinations of transformations that made most of the accepted texts."""
+    yield table
     table = plain_table("Together", "Accepted", "Mean gain")
     for one in found.by_combination()[:COMBINATIONS]:
         table.add_row(" → ".join(one.transforms), f"{one.accepted:,}", _gain(one))
-    return table
-
-
-def yield_table(yields: Sequence[Yield]) -> Table:
-    """Return the failures that searches found, with their cost."""
-    table = plain_table("Search", "Texts", "Calls", "Failures", "Per 1000 calls", "Seeds")
-    for one in yields:
-        counts = (f"{n:,}" for n in (one.texts, one.model_calls, one.failures))
-        rate = f"{one.per_thousand:.1f} ({one.low:.1f} to {one.high:.1f})"
-        table.add_row(one.name, *counts, rate, f"{one.seeds:,}")
-    return table
+    yield table
+    if yields:
+        table = plain_table("Search", "Texts", "Calls", "Failures", "Per 1000 calls", "Seeds")
+        for failed in yields:
+            counts = (f"{n:,}" for n in (failed.texts, failed.model_calls, failed.failures))
+            rate = f"{failed.per_thousand:.1f} ({failed.low:.1f} to {failed.high:.1f})"
+            table.add_row(failed.name, *counts, rate, f"{failed.seeds:,}")
+        yield table
 
 
 def _gain(earning: Earning) -> str:

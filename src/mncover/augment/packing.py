@@ -1,13 +1,10 @@
 """Pack texts of different lengths into one row, so that a few texts fill a batch.
 
 In a transformer only attention looks at more than one position. So texts may follow each other in
-one row if each gets its own positions and attends only to itself. For the latter, the model's own
-eager attention is called for each group of equally long texts. The states of a text are then bit
-for bit those of an ordinary batch. This is checked on a few texts before a model is run in packs;
-a model that fails is never packed.
-
-What follows the layers, such as a classifier, would see one text where there are several: packs
-give no predictions.
+one row if each gets its own positions, and the model's own eager attention is called for each group
+of equally long texts. Their states are then bit for bit those of an ordinary batch, which is
+checked on a few texts: a model that fails is never packed. What follows the layers, such as a
+classifier, would see one text where there are several: packs give no predictions.
 """
 
 from __future__ import annotations
@@ -29,7 +26,7 @@ from transformers import AttentionInterface
 
 from mncover.engine.batches import Encoding, batch_tokens, parallel
 from mncover.engine.measure import errors_named, measure
-from mncover.engine.subject import MIN_TOKENS, PROBE_TEXT, Subject
+from mncover.engine.subject import MIN_TOKENS, PROBE_TEXT
 from mncover.engine.taps import Forward, Key, Read, Taps
 from mncover.types import Text
 
@@ -106,9 +103,7 @@ class Packing:
         long = [_NOT_RUN if length else one for one, length in zip(encodings, lengths, strict=True)]
         return measure(taps, texts, long, reader, batch_size, advance)
 
-    def run(
-        self, forward: Forward, groups: Sequence[Sequence[Encoding]], reads: list[Read]
-    ) -> None:
+    def run(self, forward: Forward, groups: list[list[Encoding]], reads: list[Read]) -> None:
         """Run groups of equally long texts in one row, each with its own reader.
 
         A row of very few tokens is repeated, for the reason given in `Subject.inputs`.
@@ -122,17 +117,15 @@ class Packing:
             for one, part in zip(reads, parts, strict=False):  # copies follow them
                 one(kind, layer, part)
 
-        token = _running.set(pack)
-        try:
-            forward(self._inputs([text for group in groups for text in group] * copies), read)
-        finally:
-            _running.reset(token)
-
-    def _inputs(self, texts: Sequence[Encoding]) -> dict[str, Tensor]:
+        texts = [text for group in groups for text in group] * copies
         rows = {name: [i for t in texts for i in t.inputs[name]] for name in texts[0].inputs}
         rows["position_ids"] = [self.first + i for text in texts for i in range(text.length)]
         device = self.taps.subject.device
-        return {name: torch.tensor([row], device=device) for name, row in rows.items()}
+        token = _running.set(pack)
+        try:
+            forward({name: torch.tensor([row], device=device) for name, row in rows.items()}, read)
+        finally:
+            _running.reset(token)
 
 
 def find_packing(taps: Taps, max_length: int) -> Packing | None:
@@ -146,13 +139,13 @@ def find_packing(taps: Taps, max_length: int) -> Packing | None:
     takes = inspect.signature(subject.runner.forward).parameters
     if taps.way != "hooks" or "position_ids" not in takes or subject.device.type != "cpu" or shared:
         return None
+    # A position table may reserve its first rows for padding.
+    first = next(((t.padding_idx or 0) + 1 for t in subject.padded_position_tables()), 0)
     text = subject.encode([" ".join([PROBE_TEXT] * max_length)], max_length)[0]
-    packing = Packing(taps, text.length, _first_position(subject))
-    while packing.reach >= SHORTEST_REACH:
-        if _agrees(packing, text):
-            return packing
+    packing = Packing(taps, text.length, first)
+    while packing.reach >= SHORTEST_REACH and not _agrees(packing, text):
         packing = replace(packing, reach=packing.reach // 2)
-    return None
+    return packing if packing.reach >= SHORTEST_REACH else None
 
 
 def _probes(reach: int) -> list[Shapes]:
@@ -162,44 +155,30 @@ def _probes(reach: int) -> list[Shapes]:
     return [ones, [ones[0], ones[-1]], ones[-2:], [(3, 5), (2, 4), (1, 3)]]
 
 
-def _start_of(text: Encoding, n: int) -> Encoding:
-    return Encoding({name: ids[:n] for name, ids in text.inputs.items()}, True)
-
-
-def _first_position(subject: Subject) -> int:
-    """Return 0, or the first row after those that a position table reserves for padding."""
-    return next(((table.padding_idx or 0) + 1 for table in subject.padded_position_tables()), 0)
-
-
 def _agrees(packing: Packing, text: Encoding) -> bool:
     """Return whether texts have bit for bit the same states in packs as alone."""
-    probes = _probes(packing.reach)
+    taps, probes = packing.taps, _probes(packing.reach)
     lengths = {length for shapes in probes for _, length in shapes}
-    alone = _seen_alone(packing.taps, {length: _start_of(text, length) for length in lengths})
+    inputs = text.inputs.items()
+    texts = {n: Encoding({name: ids[:n] for name, ids in inputs}, True) for n in lengths}
 
-    def run(shapes: Shapes) -> bool:
-        seen: list[States] = [{} for _ in shapes]
-        groups = [[_start_of(text, length)] * n for n, length in shapes]
-        packing.run(forward, groups, [_keep(states) for states in seen])
-        return all(_equal(s, alone[length]) for s, (_, length) in zip(seen, shapes, strict=True))
-
-    try:
-        with packing.taps.open(PACKED) as forward, parallel(packing.taps.subject.workers) as each:
-            return all(each(run, probes))
-    except (AttributeError, IndexError, RuntimeError, TypeError, ValueError):
-        return False
-
-
-def _seen_alone(taps: Taps, texts: dict[int, Encoding]) -> dict[int, States]:
-    """Return the states of texts by length, each run in a batch of its own."""
-
-    def run(text: Encoding) -> States:
+    def run_alone(one: Encoding) -> States:
         seen: States = {}
-        forward(taps.subject.inputs([text]), _keep(seen))
+        forward(taps.subject.inputs([one]), _keep(seen))
         return seen
 
+    def run_packed(shapes: Shapes) -> bool:
+        seen: list[States] = [{} for _ in shapes]
+        packing.run(forward, [[texts[length]] * n for n, length in shapes], list(map(_keep, seen)))
+        return all(_equal(s, alone[length]) for s, (_, length) in zip(seen, shapes, strict=True))
+
     with taps.open() as forward, parallel(taps.subject.workers) as each:
-        return dict(zip(texts, each(run, texts.values()), strict=True))
+        alone = dict(zip(texts, each(run_alone, texts.values()), strict=True))
+    try:
+        with taps.open(PACKED) as forward, parallel(taps.subject.workers) as each:
+            return all(each(run_packed, probes))
+    except (AttributeError, IndexError, RuntimeError, TypeError, ValueError):
+        return False
 
 
 def _equal(one: States, other: States) -> bool:
@@ -227,11 +206,7 @@ def packs(lengths: Sequence[int], most_texts: int, most_tokens: int, n: int) -> 
     for index in order:
         found[int((before + lengths[index] / 2) * parts / tokens)].append(index)
         before += lengths[index]
-    return [
-        rows[start : start + most_texts]
-        for rows in found
-        for start in range(0, len(rows), most_texts)
-    ]
+    return [rows[i : i + most_texts] for rows in found for i in range(0, len(rows), most_texts)]
 
 
 def groups_of(rows: Sequence[int], lengths: Sequence[int]) -> list[list[int]]:
@@ -240,21 +215,16 @@ def groups_of(rows: Sequence[int], lengths: Sequence[int]) -> list[list[int]]:
 
 
 def _attention(
-    module: Any,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attention_mask: Tensor | None,
-    **options: Any,
+    module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any, **options: Any
 ) -> tuple[Tensor, list[Tensor]]:
     """Let each group of the running pack attend to itself, by the model's own function."""
     pack = _running.get()
     eager = sys.modules[type(module).__module__].eager_attention_forward
-    outputs, weights = [], []
+    outputs, weights, least = [], [], torch.finfo(query.dtype).min
     states = zip(*(pack.cut(states, 2) for states in (query, key, value)), strict=True)
     for (n, length), parts in zip(pack.groups, states, strict=True):
         own = [_with_copies(part[0].permute(1, 2, 0, 3)) for part in parts]
-        mask = _causal_mask(length, query) if pack.causal else None
+        mask = query.new_full((1, 1, length, length), least).triu(1) if pack.causal else None
         output, weight = eager(module, *own, mask, **options)
         outputs.append(output[:n].flatten(0, 1))
         weights.append(weight)
@@ -270,29 +240,19 @@ def _with_copies(states: Tensor) -> Tensor:
     return (states.repeat(copies, 1, 1, 1) if copies > 1 else states).transpose(1, 2)
 
 
-def _causal_mask(length: int, like: Tensor) -> Tensor:
-    least = torch.finfo(like.dtype).min
-    return torch.full((1, 1, length, length), least, dtype=like.dtype, device=like.device).triu(1)
-
-
 AttentionInterface.register(PACKED, _attention)
 
 
+@dataclass(frozen=True, slots=True)
 class MeanReader:
     """Passes everything on to another reader, and keeps the means of the last hidden states.
 
     They are normalised to length one: what `Embedder` returns, but without padding.
     """
 
-    def __init__(self, taps: Taps) -> None:
-        self.taps = taps
-        self.means: dict[int, NDArray[np.float32]] = {}
-
-    def wrap(self, reader: Reader) -> MeanReader:
-        """Start over with another window's reader."""
-        self.reader = reader
-        self.means = {}
-        return self
+    reader: Reader
+    last: int
+    means: dict[int, NDArray[np.float32]]
 
     def begin(self, rows: list[int], ids: Tensor) -> Read:
         """Take a batch's text indices and tokens [n, T]; return what reads its sites."""
@@ -300,13 +260,8 @@ class MeanReader:
 
         def read(kind: Kind, layer: int, tensor: Tensor) -> None:
             pass_on(kind, layer, tensor)
-            if (kind, layer) == ("hidden", self.taps.n_hidden - 1):
+            if (kind, layer) == ("hidden", self.last):
                 means = normalize(tensor[: len(rows)].float().mean(1), dim=-1)
                 self.means.update(zip(rows, means.cpu().numpy(), strict=True))
 
         return read
-
-    def of(self, rows: Sequence[int]) -> list[NDArray[np.float32]]:
-        """Return the means of texts; zeros for a text without tokens."""
-        zeros = np.zeros(self.taps.width[-1], dtype=np.float32)
-        return [self.means.get(row, zeros) for row in rows]

@@ -12,28 +12,26 @@ import math
 import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from mncover.augment.transforms import Transform, transform, variants_of
+from mncover.augment.transforms import transform, variants_of
 from mncover.augment.transforms.words import article, lexicon
 from mncover.data.files import read_toml
 from mncover.errors import MnCoverError, SettingsError, TextError
-from mncover.suites.expectations import Expectation
+from mncover.suites.expectations import is_class
 from mncover.suites.formats import read_texts
-from mncover.suites.model import KINDS, Case, Kind, Suite, Test
-from mncover.types import Text
+from mncover.suites.model import Case, Suite, Test
+from mncover.types import Text, is_text
 
+Lexicons = Mapping[str, Sequence[str]]
 Field = tuple[str, str]  # a lexicon, and the digits after it
 _FIELD = re.compile(r"\{(a:)?([A-Za-z_]+?)(\d*)\}")
 
 
 def fill_template(
-    template: Text,
-    lexicons: Mapping[str, Sequence[str]] | None = None,
-    n: int | None = None,
-    seed: int = 0,
+    template: Text, lexicons: Lexicons | None = None, n: int | None = None, seed: int = 0
 ) -> list[Text]:
     """Return the texts of a template, each once: all of them, or n drawn at random.
 
@@ -61,7 +59,7 @@ def _fields(template: str) -> list[Field]:
     return [(match[2], match[3]) for match in _FIELD.finditer(template)]
 
 
-def _words(name: str, lexicons: Mapping[str, Sequence[str]]) -> Sequence[str]:
+def _words(name: str, lexicons: Lexicons) -> Sequence[str]:
     words = list(dict.fromkeys(lexicons[name])) if name in lexicons else lexicon(name)
     if not words:
         raise SettingsError(f"the lexicon {name!r} is empty.")
@@ -81,14 +79,9 @@ def _fillings(
         for field in reversed(words):
             left, place = divmod(left, len(words[field]))
             chosen[field] = words[field][place]
-        if _differ(chosen):
+        # The fields of one lexicon all have different words.
+        if len({(name, word) for (name, _), word in chosen.items()}) == len(chosen):
             yield chosen
-
-
-def _differ(chosen: Mapping[Field, str]) -> bool:
-    """Return whether the fields of one lexicon all have different words."""
-    pairs = [(name, word) for (name, _), word in chosen.items()]
-    return len(set(pairs)) == len(pairs)
 
 
 def _filled(template: str, words: Mapping[Field, str]) -> str:
@@ -99,9 +92,10 @@ def _filled(template: str, words: Mapping[Field, str]) -> str:
     return _FIELD.sub(word, template)
 
 
+_SOURCES = ("template", "texts", "file")
 _KNOWN = {
     *("name", "type", "capability", "description", "expectation", "label"),
-    *("template", "texts", "file", "n", "perturb", "variants"),
+    *(*_SOURCES, "n", "perturb", "variants"),
 }
 
 
@@ -113,10 +107,8 @@ def make_suite(path: Path, seed: int = 0) -> Suite:
         if unknown:
             raise TextError(f"a recipe has labels, lexicons and tests, not {unknown[0]!r}.")
         labels = _strings(recipe.get("labels", []), "labels")
-        lexicons = {
-            name: _strings(words, f"lexicons.{name}")
-            for name, words in _table(recipe.get("lexicons", {}), "lexicons").items()
-        }
+        lists = _table(recipe.get("lexicons", {}), "lexicons").items()
+        lexicons = {name: _strings(words, f"lexicons.{name}") for name, words in lists}
         rows = recipe.get("tests", [])
         if not isinstance(rows, list) or not rows:
             raise TextError("it has no [[tests]].")
@@ -131,54 +123,51 @@ class _Maker:
     """Makes one test of a recipe."""
 
     folder: Path
-    lexicons: Mapping[str, Sequence[str]]
+    lexicons: Lexicons
     seed: int
     number: int
 
     def make(self, row: Any) -> Test:
-        row = _table(row, f"test {self.number + 1}")
-        name = row.get("name")
+        name = _table(row, f"test {self.number + 1}").get("name")
         if not isinstance(name, str) or not name:
             raise TextError(f"test {self.number + 1} has no name.")
         try:
-            return self._make(name, row)
+            unknown = sorted(set(row) - _KNOWN)
+            if unknown:
+                raise TextError(f"unknown {unknown[0]!r}; known: {', '.join(sorted(_KNOWN))}.")
+            cases = self._cases(row)
+            if not cases:
+                raise TextError("it has no cases: there is nothing to change in its texts.")
+            default = {"type": "INV" if row.get("perturb") else "MFT"}
+            return replace(Test.from_json(default | row | {"test": name}), cases=tuple(cases))
         except MnCoverError as error:
             raise TextError(f"the test {name!r}: {error}") from None
 
-    def _make(self, name: str, row: dict[str, Any]) -> Test:
-        unknown = sorted(set(row) - _KNOWN)
-        if unknown:
-            raise TextError(f"unknown {unknown[0]!r}; known: {', '.join(sorted(_KNOWN))}.")
-        cases = self._cases(row)
-        if not cases:
-            raise TextError("it has no cases: there is nothing to change in its texts.")
-        kind = _kind(row)
-        expectation = Expectation.from_json(
-            row.get("expectation", "label" if kind == "MFT" else "inv")
-        )
-        about = [row.get(field, "") for field in ("capability", "description")]
-        if not all(isinstance(word, str) for word in about):
-            raise TextError("'capability' and 'description' must be text.")
-        return Test(name, kind, expectation, tuple(cases), *about)
-
     def _cases(self, row: dict[str, Any]) -> list[Case]:
         texts, label = self._texts(row), row.get("label")
-        if not (label is None or (isinstance(label, int | str) and not isinstance(label, bool))):
+        if not (label is None or is_class(label)):
             raise TextError(f"'label' must be a class, got {label!r}.")
-        changes = [_transform(name) for name in _strings(row.get("perturb", []), "perturb")]
-        if not changes:
+        names = _strings(row.get("perturb", []), "perturb")
+        if not names:
             return [Case((text,), label) for text in texts]
+        if (name := "WordSwapMaskedLM") in names:
+            raise SettingsError(f"{name} needs a language model, which a recipe cannot name.")
+        changes = [transform(name) for name in names]
         n, rng = _whole(row, "variants", 1), random.Random(f"{self.seed} {self.number}")
         changed = [(text, variants_of(text, changes, n, rng)) for text in texts]
         return [Case((text, *variants), label) for text, variants in changed if variants]
 
     def _texts(self, row: dict[str, Any]) -> list[Text]:
-        given = [source for source in ("template", "texts", "file") if source in row]
+        given = [source for source in _SOURCES if source in row]
         if len(given) != 1:
             raise TextError("give its texts by exactly one of 'template', 'texts' and 'file'.")
         n, value = _whole(row, "n", None), row[given[0]]
         if given == ["template"]:
-            found = self._filled(value, n)
+            # One template, or a list of them, in which a pair is a list of two.
+            templates = [_text(item) for item in (value if isinstance(value, list) else [value])]
+            drawn = 1000 * self.seed + self.number
+            filled = [fill_template(one, self.lexicons, n, drawn) for one in templates]
+            found = list(dict.fromkeys(text for texts in filled for text in texts))
         elif given == ["texts"]:
             found = [_text(item) for item in _list(value, "texts")]
         else:
@@ -186,27 +175,6 @@ class _Maker:
         if n is not None and len(found) > n:
             found = random.Random(f"{self.seed} {self.number} texts").sample(found, n)
         return found
-
-    def _filled(self, value: Any, n: int | None) -> list[Text]:
-        """Fill one template or a list of them; a pair is a list of two within the list."""
-        templates = [_text(item) for item in (value if isinstance(value, list) else [value])]
-        seed = 1000 * self.seed + self.number
-        found = [t for one in templates for t in fill_template(one, self.lexicons, n, seed)]
-        return list(dict.fromkeys(found))
-
-
-def _transform(name: str) -> Transform:
-    if name == "WordSwapMaskedLM":
-        raise SettingsError(f"{name} needs a language model, which a recipe cannot name.")
-    return transform(name)
-
-
-def _kind(row: dict[str, Any]) -> Kind:
-    default = "INV" if row.get("perturb") else "MFT"
-    for kind in KINDS:
-        if row.get("type", default) == kind:
-            return kind
-    raise TextError(f"'type' must be one of {', '.join(KINDS)}, got {row['type']!r}.")
 
 
 def _whole(row: dict[str, Any], name: str, default: Any) -> Any:
@@ -216,12 +184,11 @@ def _whole(row: dict[str, Any], name: str, default: Any) -> Any:
     return value
 
 
-def _text(value: Any) -> Text:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, list) and len(value) == 2 and all(isinstance(x, str) for x in value):
-        return (value[0], value[1])
-    raise TextError(f"a text is a string or a list of two strings, got {value!r:.60}.")
+def _text(value: Any) -> Any:
+    text = tuple(value) if isinstance(value, list) else value
+    if not is_text(text):
+        raise TextError(f"a text is a string or a list of two strings, got {value!r:.60}.")
+    return text
 
 
 def _list(value: Any, name: str) -> list[Any]:
@@ -230,13 +197,13 @@ def _list(value: Any, name: str) -> list[Any]:
     return value
 
 
-def _strings(value: Any, name: str) -> list[str]:
-    if not all(isinstance(item, str) for item in _list(value, name)):
-        raise TextError(f"{name!r} must be a list of texts.")
-    return list(value)
-
-
 def _table(value: Any, name: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise TextError(f"{name!r} must be a table.")
     return value
+
+
+def _strings(value: Any, name: str) -> list[str]:
+    if not all(isinstance(item, str) for item in _list(value, name)):
+        raise TextError(f"{name!r} must be a list of texts.")
+    return list(value)

@@ -1,12 +1,18 @@
-"""What a search is told, what it found, and which transformations earned their place. No torch."""
+"""What a search is told, what it tries, and what it found. No torch.
+
+All random choices of an attempt follow from its seed text and its number there, so attempts can be
+made ahead of their turn; only the queue depends on what came before.
+"""
 
 from __future__ import annotations
 
+import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from typing import Any, NamedTuple
 
+from mncover.augment.transforms import Transform, apply_many
 from mncover.criteria import CRITERIA
 from mncover.errors import SettingsError
 from mncover.types import Text
@@ -17,9 +23,8 @@ NO_GUIDE = "none"
 
 def check_guide(name: str) -> str:
     """Return the name of a guide, a criterion or "none"; refuse an unknown one."""
-    if name not in (*CRITERIA, NO_GUIDE):
-        known = ", ".join((*CRITERIA, NO_GUIDE))
-        raise SettingsError(f"the guide must be one of {known}, got {name!r}.")
+    if name not in (known := [*CRITERIA, NO_GUIDE]):
+        raise SettingsError(f"the guide must be one of {', '.join(known)}, got {name!r}.")
     return name
 
 
@@ -56,6 +61,108 @@ class AugmentSettings:
         return None if self.guide == NO_GUIDE else self.guide
 
 
+class Attempt(NamedTuple):
+    """An attempt: the index of its seed text, its number there, and its first transformation.
+
+    The transformation may come from the queue, and so depends on earlier attempts.
+    """
+
+    seed: int
+    tries: int
+    first: str
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """Draws the transformations of attempts."""
+
+    transforms: Sequence[str]
+    seed: int
+
+    def attempt(self, seed: int, tries: int, queue: Sequence[str]) -> Attempt:
+        """Return an attempt; its first transformation is drawn from the queue, unless empty."""
+        rng = random.Random(f"{self.seed}:{seed}:{tries}:first")
+        at_random = rng.choice(self.transforms)
+        return Attempt(seed, tries, queue[steady_choice(len(queue), rng)] if queue else at_random)
+
+    def second(self, attempt: Attempt) -> tuple[str, random.Random]:
+        """Return an attempt's second transformation, and the generator that both use."""
+        rng = random.Random(f"{self.seed}:{attempt.seed}:{attempt.tries}:second")
+        return rng.choice(self.transforms), rng
+
+
+def steady_choice(n: int, rng: random.Random) -> int:
+    """Return a random index below n that seldom changes when n grows.
+
+    With m more, the index changes with probability m / (n + m), and then to one of the new ones.
+    So attempts can be guessed while the queue still grows. (Lamping and Veach, "A Fast, Minimal
+    Memory, Consistent Hash Algorithm", 2014.)
+    """
+    place, ahead = 0, 0
+    while ahead < n:
+        place = ahead
+        ahead = int((place + 1) / (1.0 - rng.random()))
+    return place
+
+
+class Candidate(NamedTuple):
+    """What an attempt makes of its seed: a text, or None, and the transformations that worked."""
+
+    text: Text | None
+    worked: tuple[str, ...]
+    drawn: tuple[str, str]
+
+
+@dataclass(slots=True)
+class Maker:
+    """Makes candidates, and keeps them until their seed's turn is over.
+
+    A transformation that finds nothing to change is skipped; if neither does, there is no text.
+    """
+
+    seeds: Sequence[Text]
+    transforms: Mapping[str, Transform]
+    drawing: Drawing
+    _made: dict[Attempt, Candidate] = field(default_factory=dict)
+
+    def at_once(self, attempt: Attempt) -> Candidate | None:
+        """Return a candidate, or None if it is not made yet and needs a model."""
+        if attempt not in self._made:
+            names = (attempt.first, self.drawing.second(attempt)[0])
+            if not any(self.transforms[name].needs_model for name in names):
+                self.make([attempt])
+        return self._made.get(attempt)
+
+    def __getitem__(self, attempt: Attempt) -> Candidate:
+        return self._made[attempt]
+
+    def make(self, attempts: Sequence[Attempt]) -> None:
+        """Make the missing candidates; models of transformations see many texts at once."""
+        missing = [attempt for attempt in attempts if attempt not in self._made]
+        seconds = [self.drawing.second(attempt) for attempt in missing]
+        drawn = [(a.first, second) for a, (second, _) in zip(missing, seconds, strict=True)]
+        texts = [self.seeds[attempt.seed] for attempt in missing]
+        worked: list[tuple[str, ...]] = [()] * len(missing)
+        turns = [list(names) for names in drawn]
+        while waiting := [i for i, names in enumerate(turns) if names]:
+            # Models come last, so that they see the texts of first and second turns together.
+            plain = [i for i in waiting if not self.transforms[turns[i][0]].needs_model]
+            now = plain or waiting
+            names = [turns[i].pop(0) for i in now]
+            changes = [self.transforms[name] for name in names]
+            changed = apply_many(changes, [texts[i] for i in now], [seconds[i][1] for i in now])
+            for i, name, text in zip(now, names, changed, strict=True):
+                if text is not None:
+                    texts[i], worked[i] = text, (*worked[i], name)
+        for i, attempt in enumerate(missing):
+            text = None if texts[i] == self.seeds[attempt.seed] else texts[i]
+            self._made[attempt] = Candidate(text, worked[i], drawn[i])
+
+    def forget_before(self, seed: int) -> None:
+        """Drop the candidates of seeds whose turn is over."""
+        self._made = {one: made for one, made in self._made.items() if one.seed >= seed}
+
+
 @dataclass(frozen=True, slots=True)
 class Accepted:
     """An accepted text.
@@ -69,6 +176,11 @@ class Accepted:
     transforms: tuple[str, ...]
     similarity: float
     gain: float | None = None
+
+    @classmethod
+    def from_json(cls, row: dict[str, Any]) -> Accepted:
+        """Make an accepted text from plain values, in which tuples are lists."""
+        return cls(**{**row, **{name: tuple(v) for name, v in row.items() if isinstance(v, list)}})
 
 
 @dataclass(slots=True)
@@ -108,13 +220,8 @@ class SearchState:
     def from_json(cls, row: dict[str, Any]) -> SearchState:
         """Make a state from what `to_json` returned."""
         counts = {name: Counter(row["tally"][name]) for name in ("drawn", "changed")}
-        tally = Tally(**{**row["tally"], **counts})
-        return cls(**{**row, "accepted": list(map(_accepted, row["accepted"])), "tally": tally})
-
-
-def _accepted(row: dict[str, Any]) -> Accepted:
-    text = row["text"] if isinstance(row["text"], str) else tuple(row["text"])
-    return Accepted(**{**row, "text": text, "transforms": tuple(row["transforms"])})
+        accepted = [Accepted.from_json(one) for one in row["accepted"]]
+        return cls(**{**row, "accepted": accepted, "tally": Tally(**{**row["tally"], **counts})})
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,15 +258,9 @@ class Augmented:
 
     def by_transform(self, names: Sequence[str]) -> list[Earning]:
         """Return how each transformation did, most accepted first."""
-        found = [
-            _earning(
-                (name,),
-                [one for one in self.accepted if name in one.transforms],
-                self.tally.drawn[name],
-                self.tally.changed[name],
-            )
-            for name in names
-        ]
+        drawn, changed = self.tally.drawn, self.tally.changed
+        groups = {name: [one for one in self.accepted if name in one.transforms] for name in names}
+        found = [_earning((n,), group, drawn[n], changed[n]) for n, group in groups.items()]
         return sorted(found, key=lambda earning: -earning.accepted)
 
     def by_combination(self) -> list[Earning]:
@@ -171,12 +272,8 @@ class Augmented:
         return sorted(found, key=lambda earning: (-earning.accepted, earning.transforms))
 
 
-def _earning(
-    transforms: tuple[str, ...],
-    accepted: Sequence[Accepted],
-    drawn: int | None = None,
-    changed: int | None = None,
-) -> Earning:
+def _earning(transforms: tuple[str, ...], accepted: Sequence[Accepted], *counts: int) -> Earning:
+    drawn, changed = counts or (None, None)
     gains = [one.gain for one in accepted if one.gain is not None]
     mean = sum(gains) / len(gains) if gains else None
     return Earning(transforms, drawn, changed, len(accepted), mean)

@@ -5,22 +5,21 @@ at random while it is empty; the second at random. The resulting text is accepte
 coverage of everything seen so far and still means the same. Then its transformations join the
 queue and the next seed follows; otherwise there is another attempt.
 
-The outcome is that of one attempt after the other, but the model runs many texts at once. Nearly
-every text that still means the same adds something, so a plan is made as if all did. Its texts are
-run together, and it is followed as long as it comes true. While planning, the attempts of coming
-seeds are guessed in the same way, so that the encoder, too, sees many texts. A wrong guess costs
-time but changes nothing.
+The outcome is that of one attempt after the other, but the model and the encoder run many texts at
+once: a plan is made as if every text that still means the same were accepted, which is nearly
+true, and followed as long as it comes true. A wrong guess costs time but changes nothing.
 """
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from mncover.augment.attempts import Attempt, Candidate, Drawing, Maker
+from mncover.augment import records as r
 from mncover.augment.judge import Judge, Judged
-from mncover.augment.records import Accepted, Augmented, AugmentSettings, SearchState
+from mncover.augment.records import Accepted, Attempt, Candidate
 from mncover.augment.transforms import Transform
 from mncover.types import Text
 
@@ -42,29 +41,24 @@ class Search:
         seeds: Sequence[Text],
         transforms: Mapping[str, Transform],
         judge: Judge,
-        settings: AugmentSettings,
+        settings: r.AugmentSettings,
         most_ahead: int = MOST_AHEAD,
     ) -> None:
         self.seeds = seeds
         self.settings = settings
         self.judge = judge
         self.most_ahead = most_ahead
-        self.found = Augmented(len(seeds))
+        self.found = r.Augmented(len(seeds))
         self.seed = self.tries = 0
         self.whole = True  # False while an attempt is being recorded
         self._queue: list[str] = []
         self._seen: set[Text] = set(seeds)
-        self._drawing = Drawing(settings.transforms, settings.seed)
-        self._maker = Maker(seeds, transforms, self._drawing)
+        self._drawing = r.Drawing(settings.transforms, settings.seed)
+        self._maker = r.Maker(seeds, transforms, self._drawing)
         self._judged: dict[tuple[int, Text], Judged] = {}
         # attempts, what they make, and whether that is expected to be accepted
         self._plan: deque[tuple[Attempt, Candidate, bool]] = deque()
         self._planned = min(judge.capacity, FIRST_PLANNED)  # what the next plan may accept
-
-    @property
-    def done(self) -> bool:
-        """Whether all seeds have had their turn."""
-        return self.seed == len(self.seeds)
 
     def start(self) -> None:
         """Measure the seeds, and the texts accepted before an interruption."""
@@ -72,12 +66,12 @@ class Search:
         self.found.before = self.judge.coverage
         self.judge.cover([one.text for one in self.found.accepted])
 
-    def state(self) -> SearchState:
+    def state(self) -> r.SearchState:
         """Return what has been decided so far."""
         found = self.found
-        return SearchState(self.seed, self.tries, found.accepted, found.tally, found.texts_run)
+        return r.SearchState(self.seed, self.tries, found.accepted, found.tally, found.texts_run)
 
-    def restore(self, state: SearchState) -> None:
+    def restore(self, state: r.SearchState) -> None:
         """Resume from a state; to be called before `start`."""
         self.seed, self.tries = state.seed, state.tries
         for one in state.accepted:
@@ -85,8 +79,8 @@ class Search:
         self.found.tally = state.tally
         self.judge.texts_run = self.found.texts_run = state.texts_run
 
-    def step(self) -> Accepted | None:
-        """Make the next attempt; return the text if it was accepted."""
+    def step(self) -> None:
+        """Make the next attempt."""
         if not self._plan:
             self._make_plan()
         attempt, made, expected = self._plan.popleft()
@@ -101,7 +95,6 @@ class Search:
             self._planned = max(LEAST_PLANNED, self._planned // 2)
         elif not self._plan:
             self._planned = min(self.judge.capacity, 2 * self._planned)
-        return accepted
 
     def _after(self, attempt: Attempt, accepted: bool) -> tuple[int, int]:
         """Return seed and tries of the next attempt."""
@@ -137,17 +130,16 @@ class Search:
 
     def _make_plan(self) -> None:
         """Plan the next attempts as if every similar text added something."""
-        self._forget()
+        # Nothing about seeds whose turn is over is needed, and codes are large.
+        self._maker.forget_before(self.seed)
+        self._judged = {key: one for key, one in self._judged.items() if key[0] >= self.seed}
         future = _Future(self.seed, self.tries, list(self._queue), set(self._seen))
         promised: list[Judged] = []
         while future.seed < len(self.seeds) and len(promised) < self._planned:
             attempt = self._drawing.attempt(future.seed, future.tries, future.queue)
-            made = self._maker.at_once(attempt)
-            expected = None if made is None else self._foresee(attempt, made, future)
-            if made is None or expected is None:
+            if self._foresee(attempt, future) is None:
                 self._compare_ahead(future)
-                made = self._maker[attempt]
-                expected = self._foresee(attempt, made, future) or False
+            made, expected = self._maker[attempt], bool(self._foresee(attempt, future))
             self._plan.append((attempt, made, expected))
             if expected and made.text is not None:
                 promised.append(self._judged[attempt.seed, made.text])
@@ -157,8 +149,11 @@ class Search:
         self.judge.measure(promised)
         self.found.texts_run = self.judge.texts_run
 
-    def _foresee(self, attempt: Attempt, made: Candidate, future: _Future) -> bool | None:
-        """Return whether a candidate is expected to be accepted; None before it is compared."""
+    def _foresee(self, attempt: Attempt, future: _Future) -> bool | None:
+        """Return whether an attempt is expected to succeed; None before its text is compared."""
+        made = self._maker.at_once(attempt)
+        if made is None:
+            return None
         if made.text is None or made.text in future.seen:
             return False
         judged = self._judged.get((attempt.seed, made.text))
@@ -171,11 +166,9 @@ class Search:
         """Compare what the coming seeds will try next with the seeds."""
         likely = self._likely(future)
         self._maker.make(likely)
-        new: dict[tuple[int, Text], None] = {}
-        for attempt in likely:
-            made = self._maker[attempt]
-            if made.text is not None and self._foresee(attempt, made, future) is None:
-                new.setdefault((attempt.seed, made.text))
+        unknown = [attempt for attempt in likely if self._foresee(attempt, future) is None]
+        texts = dict.fromkeys((attempt.seed, self._maker[attempt].text) for attempt in unknown)
+        new = [(seed, text) for seed, text in texts if text is not None]
         judged = self.judge.compare([seed for seed, _ in new], [text for _, text in new])
         self._judged.update(zip(new, judged, strict=True))
 
@@ -191,18 +184,12 @@ class Search:
         seed, tries = future.seed, future.tries
         while seed < min(future.seed + ahead, len(self.seeds)):
             attempt = self._drawing.attempt(seed, tries, future.queue)
-            made = self._maker.at_once(attempt)
-            expected = None if made is None else self._foresee(attempt, made, future)
+            expected = self._foresee(attempt, future)
             if expected is None:
                 more = range(tries + 1, min(2 * tries + 1, self.settings.max_iter))
                 found += [attempt, *(self._drawing.attempt(seed, n, future.queue) for n in more)]
             seed, tries = self._after(attempt, expected is not False)
         return found
-
-    def _forget(self) -> None:
-        """Drop everything about seeds whose turn is over: codes are large."""
-        self._maker.forget_before(self.seed)
-        self._judged = {key: one for key, one in self._judged.items() if key[0] >= self.seed}
 
 
 @dataclass(slots=True)
@@ -220,16 +207,17 @@ def search(
     advance: Callable[[int], None] = lambda n: None,
     save: Callable[[bool], None] = lambda now: None,
     model_calls: int | None = None,
-) -> Augmented:
+) -> r.Augmented:
     """Run a search to its end, or until it has needed `model_calls` texts to be run.
 
     `advance` is told how many seeds have had their turn. `save` is called after every step, and
     with True on Ctrl-C if the state is whole.
     """
+    most = math.inf if model_calls is None else model_calls
     advance(run.seed)
     run.start()
     try:
-        while not run.done and (model_calls is None or run.found.model_calls < model_calls):
+        while run.seed < len(run.seeds) and run.found.model_calls < most:
             before = run.seed
             run.step()
             advance(run.seed - before)

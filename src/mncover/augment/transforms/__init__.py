@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from importlib import import_module
 from pathlib import Path
 
@@ -76,7 +77,7 @@ class Entry:
 
 
 _ENTRIES = (
-    Entry("RandomSynonymInsertion", "inserts a synonym after a word", "synonyms:insertion"),
+    Entry("RandomSynonymInsertion", "inserts a synonym after a word", "wordnet:insertion"),
     Entry("WordSwapEmbedding", "replaces a word with one whose vector is near", "neighbours:swap"),
     Entry("WordSwapChangeLocation", "replaces a city or a country", rewriting.locations),
     Entry("WordSwapChangeName", "replaces a first name", rewriting.names),
@@ -91,7 +92,7 @@ _ENTRIES = (
     Entry("WordSwapRandomCharacterInsertion", "inserts a letter", characters.insert),
     Entry("WordSwapRandomCharacterSubstitution", "replaces a letter", characters.substitute),
     Entry("RandomSwap", "swaps two words", rewriting.swap_words),
-    Entry("WordSwapWordNet", "replaces a word with a synonym", "synonyms:swap"),
+    Entry("WordSwapWordNet", "replaces a word with a synonym", "wordnet:swap"),
     Entry("typos", "swaps two neighbouring letters", rewriting.typos, paper=False),
     Entry("contractions", "expands or contracts all it can", rewriting.contractions, paper=False),
     Entry("punctuation", "removes or adds final punctuation", rewriting.punctuation, paper=False),
@@ -158,9 +159,7 @@ def variants_of(
     whole = joined(text)
     found: dict[str, None] = {}
     for _ in range(5 * n):  # some draws repeat
-        changed = whole
-        for change in changes:
-            changed = change(changed, rng) or changed
+        changed = reduce(lambda old, change: change(old, rng) or old, changes, whole)
         if changed != whole:
             found.setdefault(changed)
         if len(found) == n:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from mncover.augment.judge import run_padded
-from mncover.augment.transforms.synonyms import same_word
-from mncover.augment.transforms.words import Word, common_words, is_stop_word, replaced
+from mncover.augment.transforms import words as w
 from mncover.engine.batches import Encoding
 from mncover.engine.loading import load_subject
 from mncover.engine.subject import Subject
@@ -28,27 +26,17 @@ if TYPE_CHECKING:
 BEST, LONGEST = 10, 128
 _BATCH = 32
 
+Masked = tuple[str, w.Word, str]  # the text before a word to be masked, the word, and what follows
 
+
+@cache
 def swap(resources: Resources) -> MaskedLM:
     """Return a change by the guesses of a fill-mask model, from a folder or the hub."""
     if resources.masked_lm is None:
         raise SettingsError(
             "WordSwapMaskedLM needs a fill-mask model: give its folder or hub name (--masked-lm)."
         )
-    return _loaded(resources.masked_lm, resources.device)
-
-
-@cache
-def _loaded(model: str, device: str | None) -> MaskedLM:
-    return MaskedLM(load_subject(model, device=device))
-
-
-class Masked(NamedTuple):
-    """A word to be masked, with the text before and after it."""
-
-    before: str
-    word: Word
-    after: str
+    return MaskedLM(load_subject(resources.masked_lm, device=resources.device))
 
 
 class MaskedLM:
@@ -61,8 +49,10 @@ class MaskedLM:
             raise ModelError(f"{subject.name}: not a fill-mask model: give one that is.")
         self.head: Any = head
         self.mask: str = tokenizer.mask_token
-        self._places = threading.local()  # of the masks in the batch that a thread is running
-        self.longest = _longest(subject)
+        self._masks = threading.local()  # where they are in the batch that a thread is running
+        positions = getattr(subject.model.config, "max_position_embeddings", None) or LONGEST + 2
+        limit = getattr(tokenizer, "model_max_length", None) or LONGEST
+        self.longest = int(min(LONGEST, limit, positions - 2))  # some reserve two for padding
         self.words = _whole_words(tokenizer)
         self.numbers = torch.tensor(list(self.words), device=subject.device)
 
@@ -77,9 +67,9 @@ class MaskedLM:
         found: list[str | None] = [None] * len(texts)
         guesses = self._guesses(list(masked.values()))
         for (i, (_, word, _)), best in zip(masked.items(), guesses, strict=True):
-            others = [guess for guess in best if not same_word(guess, word.text.lower())][:BEST]
+            others = [new for new in best if not w.same_word(new, word.text.lower())][:BEST]
             if others:  # sorted, as the order of near ties may depend on the batch
-                found[i] = replaced(texts[i], word, rngs[i].choice(sorted(others)))
+                found[i] = w.replaced(texts[i], word, rngs[i].choice(sorted(others)))
         return found
 
     def _guesses(self, masked: Sequence[Masked]) -> list[list[str]]:
@@ -92,76 +82,55 @@ class MaskedLM:
         def run(rows: list[int]) -> list[list[int]]:
             return self._best([encodings[i] for i in rows], [masks[i] for i in rows])
 
-        with self._head_on_masks():
+        # The head, the largest matrix of a small model, is run only on the states of the masks.
+        with self.head.register_forward_pre_hook(self._at_masks):
             for rows, best in run_padded(self.subject, encodings, _BATCH, run):
                 for i, numbers in zip(rows, best, strict=True):
                     found[i] = [self.words[number] for number in numbers]
         return found
 
-    @contextmanager
-    def _head_on_masks(self) -> Iterator[None]:
-        """Run the head, the largest matrix of a small model, only on the states of the masks."""
-
-        def only_masks(module: Any, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-            return (inputs[0][self._places.rows, self._places.columns][:, None],)
-
-        handle = self.head.register_forward_pre_hook(only_masks)
-        try:
-            yield
-        finally:
-            handle.remove()
+    def _at_masks(self, module: Any, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        return (inputs[0][self._masks.places][:, None],)
 
     @torch.inference_mode()
     def _best(self, encodings: Sequence[Encoding], masks: Sequence[int]) -> list[list[int]]:
         """Return the ids of the best words for each mask of a batch."""
-        wanted = self._logits(encodings, masks)[:, self.numbers]
+        rows = torch.arange(len(masks), device=self.subject.device)
+        places = self._masks.places = rows, torch.tensor(masks, device=self.subject.device)
+        logits = self.subject.call(self.subject.model, self.subject.padded(encodings)).logits
+        # A model may use its head's weights without calling it: then there are other tokens too.
+        logits = logits[places] if logits.shape[1] > 1 else logits[:, 0]
         # A few more, as some may be forms of the masked word itself.
-        best = wanted.topk(min(BEST + 4, len(self.words)), dim=1).indices
+        most = min(BEST + 4, len(self.words))
+        best = logits.float()[:, self.numbers].topk(most, dim=1).indices
         found: list[list[int]] = self.numbers[best].tolist()
         return found
-
-    def _logits(self, encodings: Sequence[Encoding], masks: Sequence[int]) -> Tensor:
-        """Return the logits [texts, vocabulary] at the masks."""
-        rows = self._places.rows = torch.arange(len(masks), device=self.subject.device)
-        columns = self._places.columns = torch.tensor(masks, device=self.subject.device)
-        inputs = self.subject.padded(encodings)
-        logits: Tensor = self.subject.call(self.subject.model, inputs).logits
-        if logits.shape[1] > 1:  # the model uses its head's weights without calling it
-            return logits[rows, columns].float()
-        return logits[:, 0].float()
 
     def _encoded(self, masked: Sequence[Masked]) -> list[Encoding]:
         """Tokenise the texts; those that are too long are cut on both sides of the mask."""
         found: dict[int, Encoding] = {}
         left, width = list(range(len(masked))), 8 * self.longest
         while left:
-            windows = [self._window(masked[i], width) for i in left]
+            windows = [self._window(*masked[i], width) for i in left]
             found.update(zip(left, self.subject.encode(windows, 10**9), strict=True))
             left = [i for i in left if width and found[i].length > self.longest]
             width //= 2
         return [found[i] for i in range(len(masked))]
 
-    def _window(self, masked: Masked, width: int) -> str:
+    def _window(self, before: str, word: w.Word, after: str, width: int) -> str:
         """Return the mask with `width` characters on both sides; earlier masks are dropped."""
-        before = masked.before[-width:] if width else ""
-        return f"{before.replace(self.mask, ' ')}{self.mask}{masked.after[:width]}"
+        start = before[-width:] if width else ""
+        return f"{start.replace(self.mask, ' ')}{self.mask}{after[:width]}"
 
 
 def _masked(text: str, rng: random.Random) -> Masked | None:
     """Draw a word, and split its side of a pair there."""
-    found = [word for word in common_words(text) if not is_stop_word(word.text)]
+    found = w.content_words(text)
     if not found:
         return None
     word = rng.choice(found)
     before = text[: word.start].rpartition(BETWEEN)[2]
-    return Masked(before, word, text[word.end :].partition(BETWEEN)[0])
-
-
-def _longest(subject: Subject) -> int:
-    """Return the most tokens of a text; some models reserve two positions for padding."""
-    positions = getattr(subject.model.config, "max_position_embeddings", None) or LONGEST + 2
-    limit = getattr(subject.tokenizer, "model_max_length", None) or LONGEST
-    return int(min(LONGEST, limit, positions - 2))
+    return before, word, text[word.end :].partition(BETWEEN)[0]
 
 
 def _whole_words(tokenizer: Any) -> dict[int, str]:
@@ -173,11 +142,6 @@ def _whole_words(tokenizer: Any) -> dict[int, str]:
     vocabulary: dict[str, int] = tokenizer.get_vocab()
     pieces = any(token.startswith("##") for token in vocabulary)
     signs = [] if pieces else [s for s in "\u0120\u2581" if any(t[0] == s for t in vocabulary if t)]
-    found = {}
-    for token, number in sorted(vocabulary.items(), key=lambda item: item[1]):
-        word = token[1:] if signs and token[:1] in signs else "" if signs else token
-        if word.isascii() and word.isalpha() and word.islower() and not is_stop_word(word):
-            found[number] = word
-    for number in tokenizer.all_special_ids:
-        found.pop(number, None)
-    return found
+    special = set(tokenizer.all_special_ids)
+    words = {n: t if not signs else t[1:] if t[:1] in signs else "" for t, n in vocabulary.items()}
+    return {n: words[n] for n in sorted(words) if w.is_plain(words[n]) and n not in special}

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from functools import cache, partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mncover.augment.transforms.synonyms import same_word, word_swap
-from mncover.augment.transforms.words import is_stop_word
+from mncover.augment.transforms.wordnet import word_swap
+from mncover.augment.transforms.words import is_stop_word, same_word
 from mncover.data.files import cache_folder, replacing
 from mncover.errors import MissingResourceError, TextError
 from mncover.suites.formats import read_records
@@ -45,17 +45,15 @@ def swap(resources: Resources) -> Change:
 @cache
 def _near(source: VectorSource, word: str) -> tuple[str, ...]:
     """Return the neighbours of a lower-case word, without function words and its own forms."""
-    places, words, nearest = _table(source)
-    if word not in places or is_stop_word(word):
-        return ()
-    found = [words[i] for i in nearest[places[word]] if i >= 0]
+    found = () if is_stop_word(word) else _table(source).get(word, ())
     return tuple(w for w in found if not is_stop_word(w) and not same_word(w, word))
 
 
 @cache
-def _table(source: VectorSource) -> tuple[dict[str, int], list[str], NDArray[np.int32]]:
+def _table(source: VectorSource) -> dict[str, list[str]]:
     words, nearest = load_neighbours(source)
-    return {word: i for i, word in enumerate(words)}, words, nearest
+    rows = zip(words, nearest.tolist(), strict=True)
+    return {word: [words[i] for i in row if i >= 0] for word, row in rows}
 
 
 @dataclass(frozen=True)
@@ -64,14 +62,6 @@ class VectorSource:
 
     vectors: Path
     index: Path | None = None
-
-    @property
-    def digest(self) -> str:
-        """Identifies the file, by its size and its beginning."""
-        with self.vectors.open("rb") as file:
-            head = file.read(_HEAD)
-        size = self.vectors.stat().st_size
-        return hashlib.sha256(f"{size} ".encode() + head).hexdigest()[:32]
 
 
 def find_vectors(given: Path | None = None) -> VectorSource:
@@ -94,45 +84,38 @@ def find_vectors(given: Path | None = None) -> VectorSource:
 
 def read_vectors(source: VectorSource, most: int) -> tuple[list[str], NDArray[np.float32]]:
     """Return the first lower-case words and their vectors; frequent words come first in a file."""
-    found = _packaged(source.vectors, source.index) if source.index else _written(source.vectors)
-    rows = list(islice((row for row in found if _plain(row[0])), most))
-    if not rows:
-        raise TextError(f"{source.vectors}: no lower-case word with a vector in it.")
-    return [word for word, _ in rows], np.stack([vector for _, vector in rows])
+    path = source.vectors
+    found = _packaged(path, source.index) if source.index else _written(path)
+    plain = (row for row in found if row[1].isalpha() and row[1].islower())
+    words: list[str] = []
+    vectors: list[NDArray[np.float32]] = []
+    for line, word, values in islice(plain, most):
+        try:
+            vector = np.array(values, dtype=np.float32)
+        except ValueError:
+            vector = np.empty(0, dtype=np.float32)
+        if not len(vector) or not np.isfinite(vector).all():
+            raise TextError(f"{path}, line {line}: not a word and its numbers.")
+        if vectors and len(vector) != (width := len(vectors[0])):
+            raise TextError(f"{path}, line {line}: {len(vector)} numbers, but {width} before.")
+        words.append(word)
+        vectors.append(vector)
+    if not words:
+        raise TextError(f"{path}: no lower-case word with a vector in it.")
+    return words, np.stack(vectors)
 
 
-def _plain(word: str) -> bool:
-    return word.isalpha() and word.islower()
+def _packaged(vectors: Path, index: Path) -> Iterator[tuple[int, str, Any]]:
+    rows = zip(np.load(vectors, mmap_mode="r"), read_records(index), strict=True)
+    return ((number, str(record["index"]), row) for row, (number, record) in rows)
 
 
-def _packaged(vectors: Path, index: Path) -> Iterator[tuple[str, NDArray[np.float32]]]:
-    values = np.load(vectors, mmap_mode="r", allow_pickle=False)
-    for row, (_, record) in zip(values, read_records(index), strict=True):
-        yield str(record["index"]), np.asarray(row, dtype=np.float32)
-
-
-def _written(path: Path) -> Iterator[tuple[str, NDArray[np.float32]]]:
+def _written(path: Path) -> Iterator[tuple[int, str, Any]]:
     """Yield the lines `word v1 v2 …`; the first line of word2vec, two numbers, is skipped."""
-    width: int | None = None
     for number, line in raw_lines(path):
         word, *values = line.rstrip().split(" ")
-        if (number == 1 and len(values) == 1) or not _plain(word):
-            continue
-        vector = _parsed(path, number, values)
-        if len(vector) != (width or len(vector)):
-            raise TextError(f"{path}, line {number}: {len(vector)} numbers, but {width} before.")
-        width = len(vector)
-        yield word, vector
-
-
-def _parsed(path: Path, number: int, values: list[str]) -> NDArray[np.float32]:
-    try:
-        vector = np.array(values, dtype=np.float32)
-    except ValueError:
-        vector = np.empty(0, dtype=np.float32)
-    if not len(vector) or not np.isfinite(vector).all():
-        raise TextError(f"{path}, line {number}: not a word and its numbers.")
-    return vector
+        if number > 1 or len(values) != 1:
+            yield number, word, values
 
 
 def load_neighbours(source: VectorSource) -> tuple[list[str], NDArray[np.int32]]:
@@ -140,7 +123,10 @@ def load_neighbours(source: VectorSource) -> tuple[list[str], NDArray[np.int32]]
 
     They are cached; a cache that cannot be read is computed again.
     """
-    path = cache_folder("neighbours") / f"{source.digest}-{_FORMAT}.npz"
+    with source.vectors.open("rb") as file:  # identified by its size and its beginning
+        head = f"{source.vectors.stat().st_size} ".encode() + file.read(_HEAD)
+    digest = hashlib.sha256(head).hexdigest()[:32]
+    path = cache_folder("neighbours") / f"{digest}-{_FORMAT}.npz"
     found = _load(path)
     if found is None:
         words, vectors = read_vectors(source, WORDS)
@@ -185,8 +171,7 @@ def _load(path: Path) -> tuple[list[str], NDArray[np.int32]] | None:
     """Return cached neighbours, or None if the file is missing or damaged."""
     try:
         with np.load(path, allow_pickle=False) as kept:
-            words = kept["words"].tobytes().decode().split("\n")
-            nearest = kept["nearest"]
+            words, nearest = kept["words"].tobytes().decode().split("\n"), kept["nearest"]
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
         return None
     fits = nearest.shape == (len(words), NEAREST) and nearest.dtype == np.int32

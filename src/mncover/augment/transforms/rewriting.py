@@ -9,24 +9,11 @@ from __future__ import annotations
 import random
 import re
 import string
-from bisect import bisect
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
-from itertools import groupby, pairwise
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
+from itertools import groupby
 
-from mncover.augment.transforms.words import (
-    Word,
-    article,
-    hide_markup,
-    lexicon,
-    like,
-    pairs,
-    proper_names,
-    show_markup,
-    starts_sentence,
-    table,
-    words,
-)
+from mncover.augment.transforms import words as w
 from mncover.types import BETWEEN
 
 
@@ -36,13 +23,12 @@ def typos(text: str, rng: random.Random) -> str | None:
     >>> typos("film", random.Random(1))
     'iflm'
     """
-    places = [
-        i for i, (a, b) in enumerate(pairwise(text)) if a.isalpha() and b.isalpha() and a != b
-    ]
-    if not places:
+    twos = [(i, text[i : i + 2]) for i in range(len(text) - 1)]
+    twos = [(i, two) for i, two in twos if two.isalpha() and two[0] != two[1]]
+    if not twos:
         return None
-    i = rng.choice(places)
-    return text[:i] + text[i + 1] + text[i] + text[i + 2 :]
+    i, two = rng.choice(twos)
+    return text[:i] + two[::-1] + text[i + 2 :]
 
 
 def punctuation(text: str, rng: random.Random) -> str | None:
@@ -51,14 +37,12 @@ def punctuation(text: str, rng: random.Random) -> str | None:
     >>> punctuation("Good film!", random.Random(0))
     'Good film'
     """
-    return BETWEEN.join(_ending_changed(part) for part in text.split(BETWEEN))
 
+    def changed(side: str) -> str:
+        bare = side.rstrip(string.whitespace + ".!?,;:")
+        return (bare if bare != side.rstrip() else f"{bare}.") if bare else side
 
-def _ending_changed(text: str) -> str:
-    bare = text.rstrip(string.whitespace + ".!?,;:")
-    if not bare:
-        return text
-    return bare if bare != text.rstrip() else f"{bare}."
+    return BETWEEN.join(map(changed, text.split(BETWEEN)))
 
 
 _VERBS = (
@@ -81,8 +65,7 @@ def negation(text: str, rng: random.Random) -> str | None:
 
 def urls_and_handles(text: str, rng: random.Random) -> str | None:
     """Add a made-up address or user name before or after the text."""
-    letters = string.ascii_letters + string.digits
-    token = "".join(rng.choice(letters) for _ in range(6))
+    token = "".join(rng.choice(string.ascii_letters + string.digits) for _ in range(6))
     extra = rng.choice([f"@{token}", f"https://t.co/{token}"])
     return f"{extra} {text}" if rng.random() < 0.5 else f"{text} {extra}"
 
@@ -92,7 +75,7 @@ _ALONE, _ENDED = r"(?<![\w'\u2019-])", r"(?![\w'\u2019-])"
 
 @cache
 def _long() -> dict[str, str]:
-    return {short: long for long, short in pairs("contractions").items()}
+    return {short: long for long, short in w.pairs("contractions").items()}
 
 
 def contractions(text: str, rng: random.Random) -> str | None:
@@ -102,7 +85,7 @@ def contractions(text: str, rng: random.Random) -> str | None:
     'It is not bad.'
     """
     plain = text.replace("\u2019", "'")
-    options = [_looked_up(plain, forms) for forms in (_long(), pairs("contractions"))]
+    options = [_looked_up(plain, forms) for forms in (_long(), w.pairs("contractions"))]
     changed = [found for found in options if found != plain]
     return rng.choice(changed) if changed else None
 
@@ -123,21 +106,7 @@ def contract(text: str, rng: random.Random) -> str | None:
     >>> contract("It was not bad.", random.Random(0))
     "It wasn't bad."
     """
-    short = pairs("contractions")
-    return _one_changed(text, _written_out(), lambda form: like(form, short[form.lower()]), rng)
-
-
-@cache
-def _written_out() -> re.Pattern[str]:
-    """Return a pattern of the forms that can be contracted.
-
-    A word must follow "it is": one says "I know what it is", but not "what it's".
-    """
-    forms = pairs("contractions").items()
-    negated = "|".join(long for long, short in forms if short.endswith("n't"))
-    other = "|".join(long for long, short in forms if not short.endswith("n't"))
-    either = rf"(?:{negated}){_ENDED}|(?:{other})(?= (?!n['\u2019]t)\w)"
-    return re.compile(rf"{_ALONE}(?:{either})", re.IGNORECASE)
+    return _one_changed(text, _forms()[0], w.pairs("contractions").__getitem__, rng)
 
 
 def extend(text: str, rng: random.Random) -> str | None:
@@ -148,73 +117,48 @@ def extend(text: str, rng: random.Random) -> str | None:
     """
 
     def long(found: str) -> str:
-        plain = found.replace(" ", "").replace("\u2019", "'")
-        return like(plain, _long()[plain.lower()])
+        return _long()[found.replace(" ", "").replace("\u2019", "'")]
 
-    return _one_changed(text, _contracted(), long, rng)
+    return _one_changed(text, _forms()[1], long, rng)
 
 
 @cache
-def _contracted() -> re.Pattern[str]:
-    """Return a pattern of the contractions, including those that a tokeniser has split in two.
+def _forms() -> tuple[str, str]:
+    """Return patterns of what can be contracted, and of contractions, perhaps split in two.
 
-    Before "been" or "got", "it's" means "it has".
+    A word must follow "it is": one says "I know what it is", but not "what it's". Before "been" or
+    "got", "it's" means "it has".
     """
-    forms = (re.sub(r"(n't|'\w+)$", r" ?\1", short) for short in _long())
-    either = "|".join(forms).replace("'", "['\u2019]")
-    return re.compile(rf"{_ALONE}(?:{either}){_ENDED}(?! (?:been|got)\b)", re.IGNORECASE)
+    forms = w.pairs("contractions").items()
+    negated = "|".join(long for long, short in forms if short.endswith("n't"))
+    other = "|".join(long for long, short in forms if not short.endswith("n't"))
+    long = rf"{_ALONE}(?:(?:{negated}){_ENDED}|(?:{other})(?= (?!n['\u2019]t)\w))"
+    split = re.sub(r"(n't|'\w+)(?=\||$)", r" ?\1", "|".join(_long())).replace("'", "['\u2019]")
+    return long, rf"{_ALONE}(?:{split}){_ENDED}(?! (?:been|got)\b)"
 
 
 def _one_changed(
-    text: str, pattern: re.Pattern[str], change: Callable[[str], str], rng: random.Random
+    text: str, form: str, other: Callable[[str], str], rng: random.Random, everywhere: bool = False
 ) -> str | None:
-    bare, pieces = hide_markup(text)
+    """Replace one match of a form, perhaps wherever it occurs, with what `other` makes of it."""
+    bare, pieces = w.hide_markup(text)
+    pattern = re.compile(form, re.IGNORECASE)
     found = list(pattern.finditer(bare))
     if not found:
         return None
-    match = rng.choice(found)
-    changed = bare[: match.start()] + change(match[0]) + bare[match.end() :]
-    return show_markup(changed, pieces)
-
-
-def names(text: str, rng: random.Random) -> str | None:
-    """Replace a first name with another one from the same list of women's or men's names."""
-    return _relisted(text, ("female_name", "male_name"), rng)
-
-
-def locations(text: str, rng: random.Random) -> str | None:
-    """Replace a city with another city, or a country with another country."""
-    return _relisted(text, ("city", "country"), rng)
-
-
-def _relisted(text: str, lists: Sequence[str], rng: random.Random) -> str | None:
-    """Replace one of the listed words, wherever it occurs, with another word of its list."""
-    bare, pieces = hide_markup(text)
-    found = sorted(
-        (match.start(), match[0], name)
-        for name in lists
-        for match in re.finditer(rf"\b(?:{'|'.join(lexicon(name))})\b", bare)
-    )
-    if not found:
-        return None
-    _, old, name = rng.choice(found)
-    others = [word for word in lexicon(name) if word not in bare]
-    return show_markup(_everywhere(bare, old, rng.choice(others)), pieces) if others else None
-
-
-def _everywhere(text: str, old: str, new: str) -> str:
-    """Replace a name wherever it occurs; an "a" or "an" before it is adapted."""
+    chosen = rng.choice(found)
+    old = chosen[0].lower()
+    new = other(old)
 
     def put(match: re.Match[str]) -> str:
-        if match[1] is None or match[1].lower() != article(old):
-            return f"{match[1]} {new}" if match[1] else new
-        return f"{match[1][0]}{article(new)[1:]} {new}"
+        same = match[0].lower() == old if everywhere else match.start() == chosen.start()
+        return w.like(match[0], new) if same else match[0]
 
-    return re.sub(rf"\b(?:(an?|An?) )?{old}\b", put, text)
+    return w.show_markup(pattern.sub(put, bare), pieces)
 
 
 # A whole number that is not part of something longer.
-_NUMBER = re.compile(r"(?<![\w.,/@#-])[1-9][0-9]{0,8}(?![\w/]|[.,]\d)")
+_NUMBER = r"(?<![\w.,/@#-])[1-9][0-9]{0,8}(?![\w/]|[.,]\d)"
 
 
 def numbers(text: str, rng: random.Random) -> str | None:
@@ -226,43 +170,55 @@ def numbers(text: str, rng: random.Random) -> str | None:
         drawn = [rng.randint(low, high) for _ in range(20)]
         return str(rng.choice([n for n in drawn if n != int(old)] or [high]))
 
-    return _all_of_one_changed(text, _NUMBER, other, rng)
+    return _one_changed(text, _NUMBER, other, rng, everywhere=True)
 
 
 def change_number(text: str, rng: random.Random) -> str | None:
     """Change a number, in digits or in words from two to twenty, wherever it occurs."""
-    for change in rng.sample([numbers, _number_words], 2):
-        changed = change(text, rng)
-        if changed is not None:
-            return changed
-    return None
+    changed = (change(text, rng) for change in rng.sample([numbers, _number_words], 2))
+    return next((new for new in changed if new is not None), None)
 
 
 def _number_words(text: str, rng: random.Random) -> str | None:
-    known = " ".join(table("number_words")).split()
-    pattern = re.compile(rf"{_ALONE}(?:{'|'.join(known)}){_ENDED}", re.IGNORECASE)
+    known = " ".join(w.table("number_words")).split()
+    form = rf"{_ALONE}(?:{'|'.join(known)}){_ENDED}"
 
     def other(old: str) -> str:
         return rng.choice([word for word in known if word != old])
 
-    return _all_of_one_changed(text, pattern, other, rng)
+    return _one_changed(text, form, other, rng, everywhere=True)
 
 
-def _all_of_one_changed(
-    text: str, pattern: re.Pattern[str], other: Callable[[str], str], rng: random.Random
-) -> str | None:
-    """Choose one of the matches, and replace it wherever it occurs."""
-    bare, pieces = hide_markup(text)
-    found = [match[0].lower() for match in pattern.finditer(bare)]
+def _relisted(text: str, rng: random.Random, lists: Sequence[str]) -> str | None:
+    """Replace one of the listed words, wherever it occurs, with another word of its list.
+
+    An "a" or "an" before it is adapted.
+    """
+    bare, pieces = w.hide_markup(text)
+    found = sorted(
+        (match.start(), match[0], name)
+        for name in lists
+        for match in re.finditer(rf"\b(?:{'|'.join(w.lexicon(name))})\b", bare)
+    )
     if not found:
         return None
-    old = rng.choice(found)
-    new = other(old)
+    _, old, name = rng.choice(found)
+    others = [word for word in w.lexicon(name) if word not in bare]
+    if not others:
+        return None
+    new = rng.choice(others)
 
     def put(match: re.Match[str]) -> str:
-        return like(match[0], new) if match[0].lower() == old else match[0]
+        if match[1] is None or match[1].lower() != w.article(old):
+            return f"{match[1]} {new}" if match[1] else new
+        return f"{match[1][0]}{w.article(new)[1:]} {new}"
 
-    return show_markup(pattern.sub(put, bare), pieces)
+    return w.show_markup(re.sub(rf"\b(?:(an?|An?) )?{old}\b", put, bare), pieces)
+
+
+# Names of women and of men, cities and countries, each replaced with another one of their list.
+names = partial(_relisted, lists=("female_name", "male_name"))
+locations = partial(_relisted, lists=("city", "country"))
 
 
 def swap_words(text: str, rng: random.Random) -> str | None:
@@ -271,7 +227,9 @@ def swap_words(text: str, rng: random.Random) -> str | None:
     >>> swap_words("Good film", random.Random(0))
     'Film good'
     """
-    sides = [side for side in _sides(text) if len({word.text.lower() for word in side}) > 1]
+    groups = groupby(w.words(text), key=lambda word: text.count(BETWEEN, 0, word.start))
+    sides = [list(side) for _, side in groups]
+    sides = [side for side in sides if len({word.text.lower() for word in side}) > 1]
     if not sides:
         return None
     side = rng.choice([side for side in sides for _ in side])
@@ -282,18 +240,11 @@ def swap_words(text: str, rng: random.Random) -> str | None:
     return text[: one.start] + second + text[one.end : two.start] + first + text[two.end :]
 
 
-def _sides(text: str) -> Iterator[list[Word]]:
-    """Yield the words of each side of a pair, or of a single text."""
-    ends = [match.start() for match in re.finditer(BETWEEN, text)]
-    for _, side in groupby(words(text), key=lambda word: bisect(ends, word.start)):
-        yield list(side)
-
-
-def _recased(text: str, word: Word, other: Word) -> str:
+def _recased(text: str, word: w.Word, other: w.Word) -> str:
     """Return a word as it is written in the other's position."""
-    if starts_sentence(text, other) and other.text[0].isupper():
+    if w.starts_sentence(text, other) and other.text[0].isupper():
         return word.text[0].upper() + word.text[1:]
-    movable = word.text[1:].islower() and word.text not in proper_names()
-    if movable and starts_sentence(text, word) and not re.match(r"I['\u2019]", word.text):
+    movable = word.text[1:].islower() and word.text not in w.proper_names()
+    if movable and w.starts_sentence(text, word) and not re.match(r"I['\u2019]", word.text):
         return word.text[0].lower() + word.text[1:]
     return word.text

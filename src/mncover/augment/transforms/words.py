@@ -1,4 +1,4 @@
-"""Find the words of a text that may be changed, and replace them; the bundled word lists.
+"""Find the words of a text that may be changed, replace and inflect them; the bundled word lists.
 
 A word is a run of letters, possibly with apostrophes or hyphens inside. Addresses, user names,
 hashtags, tags, entities, special tokens and placeholders are markup, which is never changed.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from functools import cache
 from importlib import resources
 from typing import NamedTuple
@@ -16,7 +17,6 @@ from mncover.errors import SettingsError
 from mncover.types import BETWEEN
 
 _FILES = resources.files("mncover.augment")
-_LEXICONS = _FILES / "lexicons"
 # Lexicons that combine several others.
 _UNIONS = {"name": ("female_name", "male_name"), "place": ("city", "country")}
 
@@ -32,22 +32,21 @@ def lexicon(name: str) -> tuple[str, ...]:
         return tuple(word for part in _UNIONS[name] for word in lexicon(part))
     if name not in lexicon_names():
         raise SettingsError(f"there is no lexicon {name!r}; known: {', '.join(lexicon_names())}.")
-    content = (_LEXICONS / f"{name}.txt").read_text(encoding="utf-8")
-    return tuple(line for line in content.splitlines() if line)
+    return table(name, "lexicons")
 
 
 @cache
 def lexicon_names() -> tuple[str, ...]:
     """Return the names of all lexicons, sorted."""
-    files = [path.name for path in _LEXICONS.iterdir()]
+    files = [path.name for path in (_FILES / "lexicons").iterdir()]
     return tuple(sorted({*_UNIONS, *(n.removesuffix(".txt") for n in files if n.endswith(".txt"))}))
 
 
 @cache
-def table(name: str) -> tuple[str, ...]:
-    """Return the lines of a table in which transformations look words up."""
-    content = (_FILES / "tables" / f"{name}.txt").read_text(encoding="utf-8")
-    return tuple(line for line in content.splitlines() if not line.startswith("#"))
+def table(name: str, folder: str = "tables") -> tuple[str, ...]:
+    """Return the lines of a bundled file, such as a table in which words are looked up."""
+    content = (_FILES / folder / f"{name}.txt").read_text(encoding="utf-8")
+    return tuple(line for line in content.splitlines() if line and not line.startswith("#"))
 
 
 @cache
@@ -69,6 +68,11 @@ def is_stop_word(word: str) -> bool:
     (True, False)
     """
     return len(word) < 2 or word.lower().replace("\u2019", "'") in stop_words()
+
+
+def is_plain(word: str) -> bool:
+    """Return whether a word has only small Latin letters, and is not a function word."""
+    return word.isascii() and word.isalpha() and word.islower() and not is_stop_word(word)
 
 
 # Replaces markup while the rest of the text is changed.
@@ -93,6 +97,7 @@ _WORD = re.compile(r"[^\W\d_]+(?:['\u2019-][^\W\d_]+)*")
 _INNER = str.maketrans("", "", "'\u2019-")
 _CLITICS = frozenset({"s", "t", "re", "ve", "ll", "d", "m"})
 _APOSTROPHES = frozenset("'\u2019")
+_NEGATIONS = frozenset({"n't", "n\u2019t"})
 _PARTS = frozenset({"Mn", "Mc", "Me", "Nd", "Nl", "No", "Pc", "Cf", "Cs", "Co"})
 _GLUED = frozenset("{}[]")
 
@@ -111,7 +116,9 @@ def words(text: str) -> list[Word]:
     >>> [word.text for word in words("@bob does n't like <b>well-made</b> films, it's 3D")]
     ['does', 'like', 'well-made', 'films', "it's"]
     """
-    veiled = _veiled(text)
+    veiled = text
+    for start, end in markup(text):
+        veiled = veiled[:start] + _VEIL * (end - start) + veiled[end:]
     found = (Word(match.start(), match.end(), match[0]) for match in _WORD.finditer(veiled))
     return [word for word in found if _whole(text, word)]
 
@@ -124,24 +131,17 @@ def letters(word: str) -> str:
 def _whole(text: str, word: Word) -> bool:
     """Return whether a run of letters is a complete word."""
     before, after = text[word.start - 1 : word.start], text[word.end : word.end + 1]
-    if _continues(before) or _continues(after):
-        return False
-    if before in _APOSTROPHES and word.text.lower() in _CLITICS:
-        return False
-    return word.text.isalpha() or _whole_inside(word.text)
-
-
-def _whole_inside(word: str) -> bool:
-    negation = len(word) == 3 and word.lower() in ("n't", "n\u2019t")
-    return letters(word).isalpha() and not negation
+    if word.text.isalpha():
+        clitic = before in _APOSTROPHES and word.text.lower() in _CLITICS
+    else:
+        clitic = word.text.lower() in _NEGATIONS or not letters(word.text).isalpha()
+    return not (clitic or _continues(before) or _continues(after))
 
 
 @cache
 def _continues(character: str) -> bool:
     """Return whether a run of letters next to this character is part of something longer."""
-    if not character:
-        return False
-    return character in _GLUED or unicodedata.category(character) in _PARTS
+    return character != "" and (character in _GLUED or unicodedata.category(character) in _PARTS)
 
 
 def markup(text: str) -> list[tuple[int, int]]:
@@ -159,25 +159,13 @@ def markup(text: str) -> list[tuple[int, int]]:
     return merged
 
 
-def _split(text: str) -> tuple[list[str], list[str]]:
-    """Return what is between the pieces of markup, and the pieces."""
-    spans = markup(text)
-    starts, ends = [0, *(end for _, end in spans)], [*(start for start, _ in spans), len(text)]
-    between = [text[start:end] for start, end in zip(starts, ends, strict=True)]
-    return between, [text[start:end] for start, end in spans]
-
-
-def _veiled(text: str) -> str:
-    """Return the text with its markup blanked out; all other characters keep their positions."""
-    between, pieces = _split(text)
-    blanks = [*(_VEIL * len(piece) for piece in pieces), ""]
-    return "".join(part + blank for part, blank in zip(between, blanks, strict=True))
-
-
 def hide_markup(text: str) -> tuple[str, list[str]]:
     """Return the text with each piece of markup replaced by one mark, and the pieces."""
-    between, pieces = _split(text)
-    return _VEIL.join(between), pieces
+    spans = markup(text)
+    hidden = text
+    for start, end in reversed(spans):
+        hidden = hidden[:start] + _VEIL + hidden[end:]
+    return hidden, [text[start:end] for start, end in spans]
 
 
 def show_markup(text: str, pieces: list[str]) -> str:
@@ -202,18 +190,16 @@ def like(old: str, new: str) -> str:
     return new[:1].upper() + new[1:] if old[:1].isupper() else new
 
 
+_AN = r"hour|honest|hono|heir|(?!uni(?!m|n)|us[aeu]|eu|one(?![a-z])|once|ubiq|uten)[aeiou]"
+
+
 def article(word: str) -> str:
     """Return the indefinite article of a word.
 
     >>> article("film"), article("hour"), article("unit"), article("actor")
     ('a', 'an', 'a', 'an')
     """
-    lower = word.lower()
-    if re.match(r"hour|honest|hono|heir", lower):
-        return "an"
-    if re.match(r"uni(?!m|n)|us[aeu]|eu|one(?![a-z])|once|ubiq|uten", lower):
-        return "a"
-    return "an" if lower[:1] in set("aeiou") else "a"
+    return "an" if re.match(_AN, word.lower()) else "a"
 
 
 def replaced(text: str, word: Word, new: str) -> str:
@@ -238,26 +224,80 @@ def starts_sentence(text: str, word: Word) -> bool:
     return not before or before[-1] in ".!?:" + BETWEEN
 
 
-def common_words(text: str) -> list[Word]:
-    """Return the words that do not look like proper names by their capitals.
+def content_words(text: str) -> list[Word]:
+    """Return the words that are no function words and, by their capitals, no proper names.
 
-    >>> [word.text for word in common_words("Films by Anna Lee are Good. Anna is a star.")]
-    ['Films', 'by', 'are', 'is', 'a', 'star']
+    >>> [word.text for word in content_words("Films by Anna Lee are Good. Anna is a star.")]
+    ['Films', 'star']
     """
     shouted = text.isupper()
-    return [word for word in words(text) if _is_common(text, word, shouted)]
 
+    def is_common(word: Word) -> bool:
+        if word.text.islower():
+            return True
+        titled = word.text[0].isupper() and word.text[1:].islower()
+        name = word.text.title() if shouted else word.text
+        return (shouted or (titled and starts_sentence(text, word))) and name not in proper_names()
 
-def _is_common(text: str, word: Word, shouted: bool) -> bool:
-    if word.text.islower():
-        return True
-    if shouted:
-        return word.text.title() not in proper_names()
-    titled = word.text[0].isupper() and word.text[1:].islower()
-    return titled and starts_sentence(text, word) and word.text not in proper_names()
+    return [word for word in words(text) if is_common(word) and not is_stop_word(word.text)]
 
 
 @cache
 def proper_names() -> frozenset[str]:
     """Return the names of people and places in the bundled lexicons."""
     return frozenset({*lexicon("name"), *lexicon("last_name"), *lexicon("place")})
+
+
+def same_word(one: str, other: str) -> bool:
+    """Return whether two words are equal or one is a regular form of the other.
+
+    >>> same_word("film", "films"), same_word("film", "movie")
+    (True, False)
+    """
+    pairs, endings = ((one, other), (other, one)), ("s", "ed", "ing")
+    return one == other or any(inflect(a, ending) == b for a, b in pairs for ending in endings)
+
+
+def inflect(base: str, ending: str, irregular: Sequence[str] = ()) -> str | None:
+    """Return a word with an ending, or None if its form is another; `irregular` lists such forms.
+
+    >>> inflect("story", "s"), inflect("love", "ed"), inflect("stop", "ing")
+    ('stories', 'loved', 'stopping')
+    >>> inflect("see", "ed", ["saw", "seen"]) is None
+    True
+    """
+    listed = [form for form in irregular if form.endswith(ending)]
+    if listed:
+        return listed[0]
+    if ending == "ing":
+        return _with_ing(base)
+    if any(ending == "s" or not form.endswith("ing") for form in irregular):
+        return None
+    return _with_s(base) if ending == "s" else _with_ed(base)
+
+
+def _with_s(base: str) -> str | None:
+    if base.endswith("man") or re.search(r"[^aeiou]o$", base):
+        return None  # women, but Romans; potatoes, but photos
+    if re.search(r"(s|x|z|ch|sh)$", base):
+        return f"{base}es"
+    return re.sub(r"(?<=[^aeiou])y$", "ie", base) + "s"
+
+
+def _with_ed(base: str) -> str:
+    if base.endswith("e"):
+        return f"{base}d"
+    return _doubled(re.sub(r"(?<=[^aeiou])y$", "i", base)) + "ed"
+
+
+def _with_ing(base: str) -> str:
+    if base.endswith("ie"):
+        return f"{base[:-2]}ying"
+    if re.search(r"[^eoy]e$", base):
+        return f"{base[:-1]}ing"
+    return f"{_doubled(base)}ing"
+
+
+def _doubled(base: str) -> str:
+    """Double the last letter of a short word that ends in one vowel and one consonant."""
+    return base + base[-1] if re.fullmatch(r"(?:[^aeiou]*|qu)[aeiou][^aeiouwxy]", base) else base
