@@ -169,16 +169,6 @@ def _keep(ranges: Ranges, path: Path) -> None:
         warnings.warn(f"cannot cache the ranges in {path.parent}: {error.strerror}.", stacklevel=2)
 
 
-def _observe(
-    taps: Taps, texts: Sequence[Text], reader: WidenReader, batch_size: int, advance: Advance
-) -> None:
-    encodings = taps.subject.encode(texts, reader.kernels.layout.sites[0].rows)
-    first, _ = distinct(encodings)
-    advance(len(texts) - len(first))
-    picked = [texts[i] for i in first], [encodings[i] for i in first]
-    measure(taps, *picked, reader, batch_size, advance)
-
-
 def _load(path: Path, layout: Layout) -> Ranges | None:
     """Return kept ranges; a file that is missing or damaged is the same as none."""
     if not path.exists():
