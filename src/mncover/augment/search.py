@@ -19,7 +19,6 @@ from dataclasses import dataclass
 
 from mncover.augment import records as r
 from mncover.augment.judge import Judge, Judged
-from mncover.augment.records import Accepted, Attempt, Candidate
 from mncover.augment.transforms import Transform
 from mncover.types import Text
 
@@ -57,7 +56,7 @@ class Search:
         self._maker = r.Maker(seeds, transforms, self._drawing)
         self._judged: dict[tuple[int, Text], Judged] = {}
         # attempts, what they make, and whether that is expected to be accepted
-        self._plan: deque[tuple[Attempt, Candidate, bool]] = deque()
+        self._plan: deque[tuple[r.Attempt, r.Candidate, bool]] = deque()
         self._planned = min(judge.capacity, FIRST_PLANNED)  # what the next plan may accept
 
     def start(self) -> None:
@@ -96,19 +95,19 @@ class Search:
         elif not self._plan:
             self._planned = min(self.judge.capacity, 2 * self._planned)
 
-    def _after(self, attempt: Attempt, accepted: bool) -> tuple[int, int]:
+    def _after(self, attempt: r.Attempt, accepted: bool) -> tuple[int, int]:
         """Return seed and tries of the next attempt."""
         if accepted or attempt.tries + 1 == self.settings.max_iter:
             return attempt.seed + 1, 0
         return attempt.seed, attempt.tries + 1
 
-    def _accept(self, one: Accepted) -> None:
+    def _accept(self, one: r.Accepted) -> None:
         self.found.accepted.append(one)
         self._seen.add(one.text)
         if self.settings.criterion is not None:  # without a guide the queue stays empty
             self._queue.extend(one.transforms)
 
-    def _try(self, attempt: Attempt, made: Candidate) -> Accepted | None:
+    def _try(self, attempt: r.Attempt, made: r.Candidate) -> r.Accepted | None:
         tally = self.found.tally
         tally.attempts += 1
         tally.drawn.update(made.drawn)
@@ -126,7 +125,7 @@ class Search:
             if gain <= self.settings.threshold:
                 return None
             self.judge.gain(judged, take=True)
-        return Accepted(attempt.seed, made.text, made.worked, judged.similarity, gain)
+        return r.Accepted(attempt.seed, made.text, made.worked, judged.similarity, gain)
 
     def _make_plan(self) -> None:
         """Plan the next attempts as if every similar text added something."""
@@ -149,7 +148,7 @@ class Search:
         self.judge.measure(promised)
         self.found.texts_run = self.judge.texts_run
 
-    def _foresee(self, attempt: Attempt, future: _Future) -> bool | None:
+    def _foresee(self, attempt: r.Attempt, future: _Future) -> bool | None:
         """Return whether an attempt is expected to succeed; None before its text is compared."""
         made = self._maker.at_once(attempt)
         if made is None:
@@ -172,7 +171,7 @@ class Search:
         judged = self.judge.compare([seed for seed, _ in new], [text for _, text in new])
         self._judged.update(zip(new, judged, strict=True))
 
-    def _likely(self, future: _Future) -> list[Attempt]:
+    def _likely(self, future: _Future) -> list[r.Attempt]:
         """Return the next attempt of each coming seed whose outcome is not known yet.
 
         A seed that has failed n times may fail again, so n more of its attempts are included.
@@ -180,7 +179,7 @@ class Search:
         ahead = self.most_ahead
         if self.settings.criterion is not None:
             ahead = min(ahead, max(LEAST_AHEAD, len(future.queue) // PART_AHEAD))
-        found: list[Attempt] = []
+        found: list[r.Attempt] = []
         seed, tries = future.seed, future.tries
         while seed < min(future.seed + ahead, len(self.seeds)):
             attempt = self._drawing.attempt(seed, tries, future.queue)
