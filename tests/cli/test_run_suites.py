@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from mncover.cli import main
 from mncover.coverage import Coverage
@@ -198,7 +199,8 @@ def test_released_suites_fail_as_often_as_a_plain_script_says(
     for test, context in zip(small.tests, result.contexts, strict=True):
         rows = []
         for text in (text for case in test.cases for text in case.texts):
-            logits = subject.model(**subject.inputs(subject.encode([text], 64))).logits[0]
+            with torch.inference_mode():
+                logits = subject.model(**subject.inputs(subject.encode([text], 64))).logits[0]
             answer = logits.softmax(-1)
             band = neutral_band(np.array([answer[1].item()]))[0]
             rows.append(band.tolist() if suite == "sentiment" else answer.tolist())
@@ -209,8 +211,8 @@ PAIR = json.dumps({"s1": "How old are you?", "s2": "What is your age?"})
 
 
 def some_cases(test: Test) -> tuple[Case, ...]:
-    """Return up to four cases from all over a test, of not too many texts."""
-    short = [case for case in test.cases if len(case.texts) <= 22]
+    """Return up to three cases from all over a test, of not too many texts."""
+    short = [case for case in test.cases if len(case.texts) <= 12]
     if not short:
         return (min(test.cases, key=lambda case: len(case.texts)),)
-    return tuple(short[:: max(1, len(short) // 4)][:4])
+    return tuple(short[:: max(1, len(short) // 3)][:3])
