@@ -211,8 +211,8 @@ PAIR = json.dumps({"s1": "How old are you?", "s2": "What is your age?"})
 
 
 def some_cases(test: Test) -> tuple[Case, ...]:
-    """Return up to three cases from all over a test, of not too many texts."""
-    short = [case for case in test.cases if len(case.texts) <= 12]
+    """Return up to two cases from all over a test, of not too many texts."""
+    short = [case for case in test.cases if len(case.texts) <= 10]
     if not short:
         return (min(test.cases, key=lambda case: len(case.texts)),)
-    return tuple(short[:: max(1, len(short) // 3)][:3])
+    return tuple(short[:: max(1, len(short) // 2)][:2])

@@ -41,9 +41,9 @@ def texts_for(model: Path, shared: Path) -> tuple[list[Any], list[Any], list[Any
     if model.name == "minilm-nli":
         rows = lines(shared / "data" / "nli" / "snli_test.jsonl.gz", 400)
         pairs: list[Any] = [(row["premise"], row["hypothesis"]) for row in rows]
-        return pairs[:100], pairs[150:270], [row["label"] for row in rows[150:270]]
-    train = lines(shared / "data" / "sst2" / "train.jsonl.gz", 150)
-    dev = lines(shared / "data" / "sst2" / "dev.jsonl.gz", 120)
+        return pairs[:80], pairs[150:230], [row["label"] for row in rows[150:230]]
+    train = lines(shared / "data" / "sst2" / "train.jsonl.gz", 120)
+    dev = lines(shared / "data" / "sst2" / "dev.jsonl.gz", 80)
     texts: list[Any] = [row["text"] for row in dev]
     return [row["text"] for row in train], texts, [row["label"] for row in dev]
 
