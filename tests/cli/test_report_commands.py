@@ -12,7 +12,7 @@ from mncover.coverage import Coverage
 from mncover.suites.formats import save_suite
 from tests.cli.test_commands import error_of
 from tests.folders import Material, write_material
-from tests.report.conftest import plain_suite
+from tests.report.conftest import suite_of
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def material(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Material:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
     made = write_material(tmp_path)
-    save_suite(plain_suite(), made.suite)
+    save_suite(suite_of(), made.suite)
     assert main(made.run("-q")) == 0
     return made
 

@@ -19,34 +19,11 @@ from mncover.engine.windows import Windows
 from mncover.suites.expectations import Expectation
 from mncover.suites.formats import load_suite, save_suite
 from mncover.suites.model import Case, Suite, Test
-from tests import tiny
 from tests.cli.test_commands import error_of
-from tests.folders import Material, assemble, write_material
+from tests.folders import Material, assemble, suite_of, write_material
 from tests.suites.test_judging import plain_rate
 
 LABELS = ("LABEL_0", "LABEL_1", "LABEL_2")
-
-
-def suite_of(seed: int = 3) -> Suite:
-    """Return a suite of three tests whose names a plain script knows."""
-    texts = iter(tiny.texts(200, seed))
-    rng = np.random.default_rng(seed)
-
-    def cases(n: int, size: int, label: bool) -> tuple[Case, ...]:
-        return tuple(
-            Case(tuple(next(texts) for _ in range(size)), int(rng.integers(3)) if label else None)
-            for _ in range(n)
-        )
-
-    up = Expectation("monotonic", direction="up", only_if_not=(1,))
-    return Suite(
-        (
-            Test("words", "MFT", Expectation("label"), cases(12, 1, True), "Vocabulary"),
-            Test("change names", "INV", Expectation("inv"), cases(10, 3, False), "NER"),
-            Test("intensifiers", "DIR", up, cases(10, 2, False), "Vocabulary", "said twice"),
-        ),
-        LABELS,
-    )
 
 
 @pytest.fixture

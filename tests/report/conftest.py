@@ -7,14 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from mncover.coverage import Coverage
-from mncover.suites.expectations import Expectation
-from mncover.suites.model import Case, Suite, Test
+from mncover.suites.model import Case, Suite
 from mncover.suites.rows import Rows
 from tests import tiny
+from tests.folders import suite_of
 
 LABELS = ("LABEL_0", "LABEL_1", "LABEL_2")
 SCRIPT = "<script>document.title = 'broken'</script><b>bold</b> & \"quoted\""
@@ -23,31 +22,9 @@ TRAIN = tiny.texts(20, seed=9)
 Measure = Callable[..., Coverage]
 
 
-def plain_suite(seed: int = 3) -> Suite:
-    """Return a suite of three tests of different kinds."""
-    texts = iter(tiny.texts(200, seed))
-    rng = np.random.default_rng(seed)
-
-    def cases(n: int, size: int, label: bool) -> tuple[Case, ...]:
-        return tuple(
-            Case(tuple(next(texts) for _ in range(size)), int(rng.integers(3)) if label else None)
-            for _ in range(n)
-        )
-
-    up = Expectation("monotonic", direction="up", only_if_not=(1,))
-    return Suite(
-        (
-            Test("words", "MFT", Expectation("label"), cases(12, 1, True), "Vocabulary"),
-            Test("change names", "INV", Expectation("inv"), cases(10, 3, False), "NER"),
-            Test("intensifiers", "DIR", up, cases(10, 2, False), "Vocabulary", "said twice"),
-        ),
-        LABELS,
-    )
-
-
 def nasty_suite() -> Suite:
     """Return a suite whose names and texts try to break out of the page."""
-    suite = plain_suite()
+    suite = suite_of()
     first, second, third = suite.tests
     cases = (Case((SCRIPT,), 0), Case((SCRIPT,), 1), Case((SCRIPT,), 2), *first.cases)
     tests = (

@@ -23,7 +23,7 @@ from mncover.types import display_percent
 from tests import tiny
 from tests.criteria.test_criteria import Boundary
 from tests.masks.test_mncover import random_masks
-from tests.report.conftest import SCRIPT, TRAIN, Measure, labelled_texts, nasty_suite, plain_suite
+from tests.report.conftest import SCRIPT, TRAIN, Measure, labelled_texts, nasty_suite, suite_of
 
 
 def shown(cov: Coverage, name: str, width: int = 80, **options: Any) -> str:
@@ -77,7 +77,7 @@ def test_the_table_of_contexts_has_the_results_numbers(masked: Coverage) -> None
 
 
 def test_reports_of_two_criteria_fit_into_80_columns(masked: Coverage, measure: Measure) -> None:
-    for cov in (masked, measure(plain_suite())):
+    for cov in (masked, measure(suite_of())):
         output = shown(cov, "text", heads=True)
         assert max(map(len, output.splitlines())) <= 80
         row = cells(output, "Total")

@@ -23,7 +23,7 @@ from mncover.suites.rows import Rows
 from mncover.types import display_percent
 from tests import tiny
 from tests.masks.test_mncover import random_masks
-from tests.report.conftest import SCRIPT, Measure, labelled_texts, plain_suite
+from tests.report.conftest import SCRIPT, Measure, labelled_texts, suite_of
 from tests.slow import SlowCover
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -150,7 +150,7 @@ def test_a_large_map_is_averaged_in_blocks() -> None:
 
 
 def test_since_tells_which_cases_newly_fail(measure: Measure, tmp_path: Path) -> None:
-    then, now = measure(plain_suite()).data, measure(plain_suite(), "distilbert").data
+    then, now = measure(suite_of()).data, measure(suite_of(), "distilbert").data
     folder = tmp_path / "html"
     write_html(now, FILE, folder, since=(Path("old.mncover"), then))
     old, new = cases_of(then), cases_of(now)
