@@ -11,8 +11,7 @@ from mncover.cli import main
 from mncover.coverage import Coverage
 from mncover.suites.formats import save_suite
 from tests.cli.test_commands import error_of
-from tests.folders import Material, write_material
-from tests.report.conftest import suite_of
+from tests.folders import Material, suite_of, write_material
 
 
 @pytest.fixture

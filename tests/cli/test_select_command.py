@@ -17,8 +17,8 @@ from mncover.selection.scores import score_cases
 from mncover.suites.formats import load_suite, read_records
 from tests import tiny
 from tests.cli.test_commands import error_of
-from tests.cli.test_run_suites import material, suite_of  # noqa: F401
-from tests.folders import Material, write_material
+from tests.cli.test_run_suites import material  # noqa: F401
+from tests.folders import Material, suite_of, write_material
 
 
 def test_select_writes_a_suite_that_runs_again(

@@ -22,8 +22,9 @@ from mncover.report.jsonreport import rows_to_json, to_json
 from mncover.types import display_percent
 from tests import tiny
 from tests.criteria.test_criteria import Boundary
+from tests.folders import suite_of
 from tests.masks.test_mncover import random_masks
-from tests.report.conftest import SCRIPT, TRAIN, Measure, labelled_texts, nasty_suite, suite_of
+from tests.report.conftest import SCRIPT, TRAIN, Measure, labelled_texts, nasty_suite
 
 
 def shown(cov: Coverage, name: str, width: int = 80, **options: Any) -> str:

@@ -22,8 +22,9 @@ from mncover.selection.scores import score_cases
 from mncover.suites.rows import Rows
 from mncover.types import display_percent
 from tests import tiny
+from tests.folders import suite_of
 from tests.masks.test_mncover import random_masks
-from tests.report.conftest import SCRIPT, Measure, labelled_texts, suite_of
+from tests.report.conftest import SCRIPT, Measure, labelled_texts
 from tests.slow import SlowCover
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
