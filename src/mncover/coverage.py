@@ -7,6 +7,7 @@ imported when a model is given, not before: data files are read and reported wit
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,13 +20,13 @@ from mncover.data.files import Say, silent
 from mncover.data.identity import Run
 from mncover.data.results import REDUNDANT_AT, Result, summarize
 from mncover.data.store import CoverageData
-from mncover.errors import MismatchError, ModelError
+from mncover.errors import MismatchError, ModelError, TextError
 from mncover.report import plots
 from mncover.selection.filters import Selection, greedy, sequential_filter
 from mncover.selection.sets import DRAWS, THRESHOLDS, Comparison, Curve, compare_sets, saturation
 from mncover.suites.judging import judge_data
 from mncover.suites.model import How
-from mncover.suites.rows import Rows
+from mncover.suites.rows import Rows, label_numbers
 from mncover.types import Settings, Text, check_cases, check_texts
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ class Coverage:
     where it is (CPU or GPU) and left as it was found; `device` and `dtype` are for a model that
     is loaded by name. With `masks`, or the path of a file of them, mnCover is measured beside
     Cover. `criteria` names what to measure instead. `kernels` is one of
-    `mncover.engine.kernels.KERNELS`. `progress` None shows bars only on a terminal.
+    `mncover.engine.kernels.KERNELS`. `progress` None shows bars only on a terminal. With
+    `signatures`, a small vector of what the model made of it is kept for each text.
 
         cov = Coverage("path/to/model", bins=10)
         cov.calibrate(train_texts)
@@ -66,9 +68,11 @@ class Coverage:
         dtype: str = "auto",
         kernels: str = "auto",
         progress: bool | None = None,
+        signatures: bool = True,
     ) -> None:
         settings = Settings(bins, max_length, attention_weight)
-        loading, running = (model, tokenizer, device, dtype), (batch_size, progress, kernels)
+        loading = (model, tokenizer, device, dtype)
+        running = (batch_size, progress, kernels, signatures)
         self._engine: Engine | None = _assembled(loading, settings, criteria, masks, running)
         self._data: CoverageData | None = None
         self._recorder: Recorder | None = None
@@ -96,11 +100,14 @@ class Coverage:
         data = datafile.read(Path(path))
         if model is None:
             return cls._of(data, None)
-        loading, running = (model, tokenizer, device, dtype), (batch_size, progress, kernels)
+        loading = (model, tokenizer, device, dtype)
+        running = (batch_size, progress, kernels, data.space is not None or not len(data.table))
         identity = data.identity
         criteria = identity.names if masks is not None or identity.masks is None else None
         engine = _assembled(loading, identity.settings, criteria, masks, running)
         engine.require_same_subject(identity)
+        if data.space is not None:
+            engine.use_space(data.space)
         return cls._of(data, engine)
 
     @classmethod
@@ -109,15 +116,21 @@ class Coverage:
         cov._engine, cov._data, cov._recorder = engine, data, None
         return cov
 
-    def calibrate(self, texts: Iterable[Text], cache: bool = True) -> Coverage:
+    def calibrate(
+        self, texts: Iterable[Text], cache: bool = True, labels: Sequence[Any] | None = None
+    ) -> Coverage:
         """Learn the range of every neuron from texts, normally the training set.
 
         A second call widens the ranges by further texts. Once coverage was measured only the
         same ranges are accepted, because bins must not change under what was counted. With
-        `cache`, ranges are kept in the user's cache folder and found again.
+        `cache`, ranges are kept in the user's cache folder and found again. `labels`, class
+        numbers or names, are for scores that look at the nearest training texts.
         """
-        engine = self.engine
-        ranges = engine.calibrate(check_texts(texts), cache)
+        engine, checked = self.engine, check_texts(texts)
+        ranges = engine.calibrate(checked, cache)
+        if labels is not None and ranges.space is not None:
+            numbers = Rows.make(checked, labels=labels).numbered(engine.subject.labels).labels
+            ranges = replace(ranges, space=ranges.space.labelled(numbers))
         if engine.ranges is not None:
             ranges = engine.ranges.merge(ranges)
         if self._data is not None and not len(self._data.table):
@@ -158,7 +171,7 @@ class Coverage:
         self,
         suite: Rows,
         output: str | Path,
-        train: Sequence[Text] | None = None,
+        train: Sequence[Text] | Rows | None = None,
         classes: How = "auto",
         say: Say = silent,
         reuse: bool = False,
@@ -173,7 +186,9 @@ class Coverage:
         from mncover.engine.recorder import SuiteRun
 
         job = SuiteRun(self.engine, suite, Path(output), classes, say)
-        if train is not None:
+        if isinstance(train, Rows):
+            self.calibrate(train.texts, labels=_usable(train.labels, self.engine.subject.labels))
+        elif train is not None:
             self.calibrate(train)
         data = (job.finished() if reuse else None) or job.run()
         return Coverage._of(data, self._engine)
@@ -183,6 +198,17 @@ class Coverage:
         engine, recorder = self.engine, self._require_recorder()
         name = engine.check(metric or engine.main)
         return engine.gains(check_texts(texts), recorder.total[name], name)
+
+    def signatures(self, texts: Iterable[Text]) -> NDArray[np.float32]:
+        """Return a small vector of what the model made of each text, [texts, numbers].
+
+        Vectors compare if they come from one model, calibrated on the same texts. A text without
+        tokens has NaN. Nothing in this object changes.
+        """
+        engine = self.engine
+        if engine.space is None:
+            engine.require_ranges()
+        return engine.answers(check_texts(texts))[1].astype(np.float32)
 
     def filter(
         self,
@@ -341,12 +367,20 @@ class Coverage:
         return self._recorder
 
 
+def _usable(labels: Sequence[Any], classes: Sequence[str]) -> Sequence[Any] | None:
+    """Return training labels if they are the model's classes; others are about something else."""
+    try:
+        return label_numbers(labels, classes)
+    except TextError:
+        return None
+
+
 def _assembled(
     loading: tuple[Any, Any, str | None, str],
     settings: Settings,
     criteria: Sequence[str] | None,
     masks: Masks | str | Path | None,
-    running: tuple[int, bool | None, str],
+    running: tuple[int, bool | None, str, bool],
 ) -> Engine:
     """Return an engine; the one place where one is made."""
     from mncover.engine.engine import Engine

@@ -136,7 +136,7 @@ def embedded(
     means: dict[int, NDArray[np.float32]] = {}
     zeros = np.zeros(engine.taps.width[-1], dtype=np.float32)  # for a text without tokens
 
-    def wrap(reader: Reader) -> Reader:
+    def wrap(reader: Reader, texts: int) -> Reader:
         means.clear()
         return MeanReader(reader, engine.taps.n_hidden - 1, means)
 

@@ -229,10 +229,11 @@ def loading(config: Config, quiet: bool) -> dict[str, Any]:
     return {"progress": progress, **{name: getattr(config, name) for name in LOADING}}
 
 
-def coverage_for(model: str, config: Config, quiet: bool) -> Coverage:
+def coverage_for(model: str, config: Config, quiet: bool, signatures: bool = True) -> Coverage:
     """Load a model and masks, ready to calibrate."""
     settings: dict[str, Any] = {name: getattr(config, name) for name in SETTINGS}
-    return Coverage(model, criteria=config.criterion_names, **settings, **loading(config, quiet))
+    settings |= {"criteria": config.criterion_names, "signatures": signatures}
+    return Coverage(model, **settings, **loading(config, quiet))
 
 
 def calibrated(model: str, config: Config, quiet: bool) -> Coverage:
@@ -241,7 +242,7 @@ def calibrated(model: str, config: Config, quiet: bool) -> Coverage:
     return coverage_for(model, config, quiet).calibrate(train)
 
 
-def train_texts(config: Config, other: Path | None = None) -> list[Text]:
+def train_rows(config: Config, other: Path | None = None) -> Rows:
     """Read the training texts by the suite's fields if the file has them, else by usual names.
 
     `other` is another file to read in the same way, as a whole.
@@ -250,9 +251,16 @@ def train_texts(config: Config, other: Path | None = None) -> list[Text]:
         raise SettingsError("give the texts that set the ranges: --train FILE (see --help).")
     path = other or Path(str(config.train))
     asked = {name for name in (config.text, config.pair) if name is not None}
-    same = bool(asked) and asked <= formats.field_names(path)
-    fields = Fields(config.text, config.pair) if same else Fields()
-    return read_texts(path, fields, None if other else config.train_limit).texts
+    names = formats.field_names(path)
+    same = bool(asked) and asked <= names
+    label = config.label if config.label in names else None
+    fields = Fields(config.text, config.pair, label) if same else Fields(label=label)
+    return read_texts(path, fields, None if other else config.train_limit)
+
+
+def train_texts(config: Config, other: Path | None = None) -> list[Text]:
+    """Read the training texts without their labels."""
+    return train_rows(config, other).texts
 
 
 def suite_texts(path: Path, config: Config) -> Rows:

@@ -23,18 +23,20 @@ from numpy.typing import NDArray
 from mncover.data.files import replacing
 from mncover.data.identity import Identity, MaskSummary, Measured, Run
 from mncover.data.layout import Layout
+from mncover.data.signatures import SignatureSpace
 from mncover.data.store import CoverageData
-from mncover.data.table import COLUMNS, NEW_TYPE, UNKNOWN, NewCells, Table
+from mncover.data.table import COLUMNS, NEW_TYPE, UNKNOWN, NewCells, Signatures, Table
 from mncover.errors import DataFileError, MnCoverError
 from mncover.types import Settings, Text, __version__, is_text
 
 # 1: the first. 2: masks, a map of mnCover for each context, and what each text adds to it;
-# suites of tests, and the case of each text. 3: any criteria, each with its maps and new cells.
+# suites of tests, and the case of each text. 3: any criteria, each with its maps and new cells;
+# signatures, if they were kept.
 FORMAT_VERSION = 3
 
 DEFAULT_NAME = "run.mncover"
 HEADER, TEXTS, PROBABILITIES = "header.json", "texts.json", "probabilities.npy"
-SUITES = "suites.json"
+SUITES, SIGNATURES, SPACE = "suites.json", "signatures.npy", "space/"
 NAMES = ("model", "model_fingerprint", "tokenizer_fingerprint", "ranges_fingerprint")
 MAX_MEMBER_BYTES = 2**31  # more than any suite needs, less than what would fill a machine
 
@@ -62,6 +64,10 @@ def _members(data: CoverageData) -> Any:
     for criterion, cells in data.table.new.items():
         yield f"new/{criterion}.npy", _npy(cells), zipfile.ZIP_DEFLATED
     yield PROBABILITIES, _npy(data.table.probabilities), zipfile.ZIP_DEFLATED
+    if data.space is not None:
+        yield SIGNATURES, _npy(data.table.signatures.astype("<f2")), zipfile.ZIP_STORED
+        for name, array in data.space.arrays().items():
+            yield f"{SPACE}{name}.npy", _npy(array), zipfile.ZIP_DEFLATED
     if data.outlines:
         yield SUITES, json.dumps(data.outlines).encode("ascii"), zipfile.ZIP_DEFLATED
     # Escaped to ASCII: JSON then carries even lone surrogates, which UTF-8 cannot.
@@ -164,12 +170,28 @@ def _read(archive: zipfile.ZipFile) -> CoverageData:
     texts = _texts(_member(archive, TEXTS, sums))
     columns = {name: _column(archive, name, header, len(texts)) for name in COLUMNS}
     new = {name: _new_cells(archive, name, header, len(texts)) for name in data.identity.names}
-    data.table = Table(columns, new, probabilities, texts)
+    data.space, signatures = _signatures(archive, sums, len(texts))
+    data.table = Table(columns, new, probabilities, texts, signatures)
     if probabilities.ndim != 2 or probabilities.shape[1] != len(data.identity.labels):
         raise DataFileError("its probabilities do not fit its labels")
     data.table.check(len(data.runs), len(data.contexts))
     _check_cases(data)
     return data
+
+
+def _signatures(
+    archive: zipfile.ZipFile, sums: dict[str, str], n: int
+) -> tuple[SignatureSpace | None, Signatures]:
+    """Return how signatures were made, and the signatures; nothing if none were kept."""
+    if SIGNATURES not in sums:
+        return None, np.empty((n, 0), dtype=np.float16)
+    names = [name for name in sums if name.startswith(SPACE)]
+    arrays = {n.removeprefix(SPACE)[:-4]: _loaded(_member(archive, n, sums)) for n in names}
+    space = SignatureSpace.from_arrays(arrays)
+    signatures = _array(_member(archive, SIGNATURES, sums), "<f2")
+    if signatures.shape[1:] != (space.size,):
+        raise DataFileError("its signatures do not fit their projection")
+    return space, signatures
 
 
 def _check_cases(data: CoverageData) -> None:
@@ -231,8 +253,13 @@ def _new_cells(archive: zipfile.ZipFile, criterion: str, header: Any, n: int) ->
     return np.stack([_array(_member(archive, name, sums), NEW_TYPE) for name in names])
 
 
+def _loaded(content: bytes) -> NDArray[Any]:
+    found: NDArray[Any] = np.load(io.BytesIO(content), allow_pickle=False)
+    return found
+
+
 def _array(content: bytes, kind: str) -> NDArray[Any]:
-    array: NDArray[Any] = np.load(io.BytesIO(content), allow_pickle=False)
+    array = _loaded(content)
     if array.dtype != np.dtype(kind):
         raise DataFileError(f"a column of its table has the type {array.dtype}, not {kind}")
     return array

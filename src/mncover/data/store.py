@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from mncover.data import maps
 from mncover.data.identity import Identity, Run
+from mncover.data.signatures import SignatureSpace
 from mncover.data.table import Table
 
 Blob = tuple[int, int]  # where a byte string is: offset and size
@@ -54,6 +55,7 @@ class CoverageData:
         # Of the suites of tests, by the run's id: what `suites.model.Outline.to_json` returned.
         self.outlines: dict[str, dict[str, Any]] = {}
         self.table = Table.empty(len(identity.labels), identity.names)
+        self.space: SignatureSpace | None = None  # if signatures were kept
         self._blobs = BlobStore()
         self._contexts: dict[str, dict[str, Blob]] = {}  # what was packed so far
 
@@ -134,6 +136,7 @@ class CoverageData:
         self.identity.require_same(other.identity)
         united = CoverageData(replace(self.identity))
         united.outlines = {**self.outlines, **other.outlines}
+        united.space = self.space or other.space
         united.runs = sorted({*self.runs, *other.runs}, key=lambda run: (run.created, run.id))
         names = list(dict.fromkeys([*self.contexts, *other.contexts]))
         rows = _rows_for(self, united.runs, names).append(_rows_for(other, united.runs, names))

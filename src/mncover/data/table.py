@@ -7,7 +7,7 @@ same row met in two files is one row.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,7 @@ COLUMNS: dict[str, str] = {
 NEW_TYPE = "<i8"
 
 NewCells = NDArray[np.int64]
+Signatures = NDArray[np.float16]
 
 
 @dataclass(frozen=True)
@@ -40,20 +41,23 @@ class Table:
     """The columns, each with one value per text, the class probabilities, and the texts.
 
     `new` has, by criterion, how many hidden and attention cells each text added in the order of
-    its run: [2, texts], UNKNOWN where the order was not kept.
+    its run: [2, texts], UNKNOWN where the order was not kept. `signatures` [texts, numbers] has
+    no numbers if none were kept, and NaN for a text that has none.
     """
 
     columns: dict[str, NDArray[Any]]
     new: dict[str, NewCells]
     probabilities: NDArray[np.float32]
     texts: tuple[Text, ...]
+    signatures: Signatures
 
     @classmethod
     def empty(cls, n_labels: int, criteria: Sequence[str]) -> Table:
         """Return a table without rows."""
         columns = {name: np.empty(0, dtype=kind) for name, kind in COLUMNS.items()}
         new = {name: np.empty((2, 0), dtype=NEW_TYPE) for name in criteria}
-        return cls(columns, new, np.empty((0, n_labels), dtype=np.float32), ())
+        nothing = np.empty((0, 0), dtype=np.float16)
+        return cls(columns, new, np.empty((0, n_labels), dtype=np.float32), (), nothing)
 
     @classmethod
     def make(
@@ -61,17 +65,19 @@ class Table:
         texts: Sequence[Text],
         probabilities: NDArray[np.float32],
         new: Mapping[str, Any],
+        signatures: Signatures | None = None,
         **columns: Any,
     ) -> Table:
         """Return a table of the given columns; a single value stands for every row."""
         n = len(texts)
+        signs = np.empty((n, 0), dtype=np.float16) if signatures is None else signatures
 
         def full(values: Any, shape: tuple[int, ...], kind: str) -> NDArray[Any]:
             return np.array(np.broadcast_to(np.asarray(values), shape), dtype=kind)
 
         known = {name: full(columns[name], (n,), kind) for name, kind in COLUMNS.items()}
         added = {name: full(cells, (2, n), NEW_TYPE) for name, cells in new.items()}
-        return cls(known, added, probabilities.astype("<f4"), tuple(texts))
+        return cls(known, added, probabilities.astype("<f4"), tuple(texts), signs)
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -88,21 +94,22 @@ class Table:
         columns = {name: values[rows] for name, values in self.columns.items()}
         new = {name: cells[:, rows] for name, cells in self.new.items()}
         texts = tuple(self.texts[row] for row in rows)
-        return Table(columns, new, self.probabilities[rows], texts)
+        return Table(columns, new, self.probabilities[rows], texts, self.signatures[rows])
 
     def append(self, other: Table) -> Table:
         """Return the rows of both, one after the other."""
         columns = {n: np.concatenate([v, other.columns[n]]) for n, v in self.columns.items()}
         new = {n: np.concatenate([v, other.new[n]], axis=1) for n, v in self.new.items()}
         probabilities = np.concatenate([self.probabilities, other.probabilities])
-        return Table(columns, new, probabilities, self.texts + other.texts)
+        signatures = _stacked(self.signatures, other.signatures)
+        return Table(columns, new, probabilities, self.texts + other.texts, signatures)
 
     def renumbered(self, **numbers: NDArray[Any]) -> Table:
         """Return the table with the values of a column, such as `run`, looked up in an array."""
         columns = dict(self.columns)
         for name, lookup in numbers.items():
             columns[name] = lookup[columns[name]].astype(COLUMNS[name])
-        return Table(columns, self.new, self.probabilities, self.texts)
+        return replace(self, columns=columns)
 
     def in_order(self) -> Table:
         """Return the rows by run and number, each row once."""
@@ -118,9 +125,21 @@ class Table:
             raise DataFileError("the columns of its table differ in length")
         if self.probabilities.shape != (n, n_labels):
             raise DataFileError("the probabilities in its table have the wrong shape")
+        if self.signatures.ndim != 2 or len(self.signatures) != n:
+            raise DataFileError("the signatures in its table have the wrong shape")
         limits = {"run": (0, n_runs), "context": (0, n_contexts)}
         limits |= {name: (UNKNOWN, max(n_labels, 0)) for name in ("label", "prediction")}
         for name, (low, end) in limits.items():
             values = self[name]
             if n and (values.min() < low or values.max() >= end):
                 raise DataFileError(f"the column '{name}' of its table has values out of range")
+
+
+def _stacked(a: Signatures, b: Signatures) -> Signatures:
+    """Return the rows of both; where one kept no signatures, its rows have NaN."""
+    size = max(a.shape[1], b.shape[1])
+    parts = [
+        one if one.shape[1] == size else np.full((len(one), size), np.nan, dtype=np.float16)
+        for one in (a, b)
+    ]
+    return np.concatenate(parts)

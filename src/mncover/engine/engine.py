@@ -17,6 +17,7 @@ from mncover.criteria.base import Criterion, Group, grouped
 from mncover.data.files import cache_folder
 from mncover.data.identity import Identity, Measured
 from mncover.data.results import gain_share
+from mncover.data.signatures import SignatureSpace
 from mncover.engine import ranges as calibration
 from mncover.engine.batches import Encoding, distinct
 from mncover.engine.kernels import AUTO, kernels_for
@@ -26,9 +27,10 @@ from mncover.engine.masking import Keep
 from mncover.engine.measure import Advance, measure
 from mncover.engine.ranges import Ranges
 from mncover.engine.readers import HitReader, Maps, Reader, Setup
+from mncover.engine.signatures import PoolReader, Projection, projections_on
 from mncover.engine.subject import Subject
 from mncover.engine.taps import find_taps
-from mncover.engine.windows import RunTexts, Window, Windows
+from mncover.engine.windows import RunTexts, Window, Windows, Wrap
 from mncover.errors import MismatchError, NotCalibratedError, SettingsError
 from mncover.report.progress import bar
 from mncover.types import Settings, Text
@@ -57,6 +59,7 @@ class Engine:
         batch_size: int = 32,
         progress: bool | None = None,
         kernels: str = AUTO,
+        signatures: bool = True,
     ) -> None:
         if batch_size < 1:
             raise SettingsError(f"`batch_size` must be at least 1, got {batch_size}.")
@@ -71,6 +74,9 @@ class Engine:
         self.kernels = kernels_for(self.layout, subject.device, kernels)
         if masks is not None:
             masks.require_tokenizer(self.tokenizer_fingerprint)
+        self.signatures = signatures
+        self.space: SignatureSpace | None = None
+        self._projections: tuple[Projection, ...] = ()
         self.ranges: Ranges | None = None
         self._bounds: tuple[Array, Array] | None = None
 
@@ -129,7 +135,7 @@ class Engine:
 
     def identity(self) -> Identity:
         """Return what tells this measurement from others."""
-        ranges = self._require_ranges()
+        ranges = self.require_ranges()
         return Identity(
             model=self.subject.name,
             model_fingerprint=self.model_fingerprint,
@@ -166,7 +172,8 @@ class Engine:
 
     # Ranges.
 
-    def _require_ranges(self) -> Ranges:
+    def require_ranges(self) -> Ranges:
+        """Return the ranges; refuse if there are none yet."""
         if self.ranges is None:
             raise NotCalibratedError("call calibrate() first: without ranges there are no bins.")
         return self.ranges
@@ -174,7 +181,7 @@ class Engine:
     @property
     def bounds(self) -> tuple[Array, Array]:
         """Low and high of every neuron, on the subject's device."""
-        self._require_ranges()
+        self.require_ranges()
         assert self._bounds is not None
         return self._bounds
 
@@ -196,16 +203,44 @@ class Engine:
     def use_ranges(self, ranges: Ranges) -> None:
         """Cut bins by these ranges from now on."""
         self.ranges = ranges
+        if ranges.space is not None:
+            self.use_space(ranges.space)
         to_device = self.kernels.to_device
         self._bounds = (to_device(ranges.low), to_device(ranges.high))
+
+    # Signatures.
+
+    def use_space(self, space: SignatureSpace) -> None:
+        """Make signatures by this projection from now on."""
+        self.space = space
+        self._projections = projections_on(space, self.subject.device)
+
+    def sign(self, inner: Reader | None, texts: int) -> PoolReader:
+        """Return a reader of signatures around another; of none, if they are not wanted."""
+        projections = self._projections if self.signatures else ()
+        return PoolReader.projected(inner, self.layout, texts, projections)
+
+    def answers(self, texts: Sequence[Text]) -> tuple[NDArray[np.float32], NDArray[np.float16]]:
+        """Return the class probabilities and signatures of texts; nothing is counted."""
+        encodings = self.subject.encode(texts, self.settings.max_length)
+        first, which = distinct(encodings)
+        chosen = [texts[i] for i in first], [encodings[i] for i in first]
+        reader = self.sign(None, len(first))
+        with self.bar("Running", len(texts)) as advance:
+            advance(len(texts) - len(first))
+            found = measure(self.taps, *chosen, reader, self.batch_size, advance)
+        return found[which], reader.signatures[which]
 
     # Measuring.
 
     def hit(
         self, texts: Sequence[Text], maps: Maps
-    ) -> Iterator[tuple[Sequence[Text], list[Encoding], NDArray[np.float32]]]:
-        """Add the hits of texts to maps, piece by piece, in any order within a piece."""
-        reader = HitReader(self._setup, maps)
+    ) -> Iterator[tuple[list[Encoding], NDArray[np.float32], NDArray[np.float16]]]:
+        """Add the hits of texts to maps, piece by piece, in any order within a piece.
+
+        Yield the tokens, class probabilities and signatures of each piece.
+        """
+        hits = HitReader(self._setup, maps)
         with self.bar("Measuring", len(texts)) as advance:
             for start in range(0, len(texts), PIECE):
                 piece = texts[start : start + PIECE]
@@ -213,8 +248,9 @@ class Engine:
                 first, which = distinct(encodings)
                 advance(len(piece) - len(first))
                 chosen = [piece[i] for i in first], [encodings[i] for i in first]
+                reader = self.sign(hits, len(first))
                 found = measure(self.taps, *chosen, reader, self.batch_size, advance)
-                yield piece, encodings, found[which]
+                yield encodings, found[which], reader.signatures[which]
 
     def gains(self, texts: Sequence[Text], bits: Array, criterion: str) -> NDArray[np.float64]:
         """Return what each text would add to a criterion's map, which does not change."""
@@ -231,7 +267,7 @@ class Engine:
         advance: Advance,
         whole: bool = False,
         run: RunTexts = measure,
-        wrap: Callable[[Reader], Reader] | None = None,
+        wrap: Wrap | None = None,
     ) -> Iterator[Window]:
         """Run cases and yield them in order, window by window, or as one window."""
         windows = Windows(self.taps, self._setup, self.batch_size, run, wrap)

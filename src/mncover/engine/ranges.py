@@ -1,5 +1,6 @@
 """The range of every neuron over the calibration texts: find it, and remember it.
 
+The same run learns how the states of a text become its signature (`data/signatures.py`).
 Ranges are kept in the user's cache folder under a key of model, tokenizer, texts and settings,
 those of an unfinished calibration too, so that it resumes. Files are renamed into place, so
 several runs at once do no harm: at worst all of them do the work.
@@ -11,7 +12,7 @@ import hashlib
 import json
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -22,32 +23,41 @@ from safetensors.numpy import save_file
 
 from mncover.data.files import Unfinished, replacing
 from mncover.data.layout import Layout
+from mncover.data.signatures import Signatures, SignatureSpace, learn_space, reference_places
 from mncover.engine.batches import distinct
 from mncover.engine.kernels.base import Kernels
 from mncover.engine.measure import Advance, measure
 from mncover.engine.readers import WidenReader
+from mncover.engine.signatures import PoolReader, pools_of
 from mncover.engine.taps import Taps
 from mncover.errors import DataFileError, MismatchError, TextError
 from mncover.types import Text, fingerprint_texts
 
-FORMAT = "mncover-ranges-1"
+FORMAT = "mncover-ranges-2"
 
 
 @dataclass(frozen=True)
 class Ranges:
-    """Low and high of every slot of a layout; a neuron that no text reached has low > high."""
+    """Low and high of every slot of a layout; a neuron that no text reached has low > high.
+
+    `space` is how states become signatures. Until all texts were run there is `pooled` instead:
+    the pooled states, part by part, of those texts that are kept to learn it from.
+    """
 
     layout: Layout
     low: NDArray[np.float32]
     high: NDArray[np.float32]
     texts: int = 0
+    space: SignatureSpace | None = None
+    pooled: tuple[Signatures, ...] = ()
 
     @classmethod
     def empty(cls, layout: Layout) -> Ranges:
         """Return ranges that no text has reached yet."""
         low = np.full(layout.slots, np.inf, dtype=np.float32)
         high = np.full(layout.slots, -np.inf, dtype=np.float32)
-        return cls(layout, low, high)
+        pooled = tuple(np.empty((0, pool.width), np.float16) for pool in pools_of(layout))
+        return cls(layout, low, high, pooled=pooled)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -57,11 +67,11 @@ class Ranges:
         return digest.hexdigest()
 
     def merge(self, other: Ranges) -> Ranges:
-        """Return the ranges over the texts of both."""
+        """Return the ranges over the texts of both; signatures remain those of the first."""
         if self.layout != other.layout:
             raise MismatchError("cannot merge ranges: they belong to models of another shape.")
         low, high = np.minimum(self.low, other.low), np.maximum(self.high, other.high)
-        return Ranges(self.layout, low, high, self.texts + other.texts)
+        return Ranges(self.layout, low, high, self.texts + other.texts, self.space or other.space)
 
     def forget_future(self) -> None:
         """In a causal model, take the ranges from attention to later positions: no neurons."""
@@ -75,6 +85,9 @@ class Ranges:
         """Write the ranges to a file, replacing it in one step."""
         about = {"format": FORMAT, "texts": self.texts, "layout": self.layout.to_json()}
         arrays = {"low": self.low, "high": self.high}
+        arrays |= {f"pooled.{i}": states for i, states in enumerate(self.pooled)}
+        if self.space is not None:
+            arrays |= {f"space.{name}": array for name, array in self.space.arrays().items()}
         with replacing(path) as temporary:
             try:
                 save_file(arrays, temporary, metadata={"mncover": json.dumps(about)})
@@ -87,15 +100,19 @@ class Ranges:
         try:
             with safe_open(path, framework="numpy") as file:
                 about = json.loads((file.metadata() or {}).get("mncover", "{}"))
-                low, high = file.get_tensor("low"), file.get_tensor("high")
-        except (OSError, SafetensorError, ValueError) as error:
+                arrays = {name: file.get_tensor(name) for name in file.keys()}
+                low, high = arrays.pop("low"), arrays.pop("high")
+        except (OSError, SafetensorError, ValueError, KeyError) as error:
             raise DataFileError(f"{path}: not a file of ranges, or damaged ({error}).") from error
         if about.get("format") != FORMAT:
             raise DataFileError(f"{path}: not a file of ranges that this version reads.")
         layout = Layout.from_json(about["layout"])
         if low.shape != (layout.slots,) or high.shape != low.shape:
             raise DataFileError(f"{path}: its arrays do not have the size that its header gives.")
-        return cls(layout, low, high, about["texts"])
+        pooled = tuple(arrays[name] for name in sorted(arrays) if name.startswith("pooled."))
+        inside = {n.removeprefix("space."): a for n, a in arrays.items() if n.startswith("space.")}
+        space = SignatureSpace.from_arrays(inside) if inside else None
+        return cls(layout, low, high, about["texts"], space, pooled)
 
 
 CHUNK = 4096
@@ -135,16 +152,21 @@ def calibrate(
         ranges = kept or ranges
     advance(ranges.texts)
     reader = WidenReader(kernels, kernels.to_device(ranges.low), kernels.to_device(ranges.high))
+    places = reference_places(len(texts), [states.shape[1] for states in ranges.pooled])
     for start in range(ranges.texts, len(texts), chunk):
         part = texts[start : start + chunk]
-        _observe(taps, part, reader, batch_size, advance)
+        mine = places[(places >= start) & (places < start + len(part))] - start
+        states = _observe(taps, part, reader, batch_size, advance)
+        pairs = zip(ranges.pooled, states, strict=True)
+        pooled = tuple(np.concatenate([before, now[mine]]) for before, now in pairs)
         low, high = kernels.to_numpy(reader.low), kernels.to_numpy(reader.high)
-        ranges = Ranges(layout, low, high, start + len(part))
+        ranges = Ranges(layout, low, high, start + len(part), pooled=pooled)
         ranges.forget_future()
         if partial is not None and ranges.texts < len(texts):
             _keep(ranges, partial.path)
     if not (ranges.low <= ranges.high).any():
         raise TextError("no calibration text has any token: there is nothing to measure.")
+    ranges = replace(ranges, space=learn_space(ranges.pooled, places), pooled=())
     if cache is not None and partial is not None:
         _keep(ranges, cache)
         partial.remove()
@@ -153,12 +175,16 @@ def calibrate(
 
 def _observe(
     taps: Taps, texts: Sequence[Text], reader: WidenReader, batch_size: int, advance: Advance
-) -> None:
-    encodings = taps.subject.encode(texts, reader.kernels.layout.sites[0].rows)
-    first, _ = distinct(encodings)
+) -> list[Signatures]:
+    """Widen the ranges by texts; return the pooled states of each, part by part."""
+    layout = reader.kernels.layout
+    encodings = taps.subject.encode(texts, layout.sites[0].rows)
+    first, which = distinct(encodings)
     advance(len(texts) - len(first))
     picked = [texts[i] for i in first], [encodings[i] for i in first]
-    measure(taps, *picked, reader, batch_size, advance)
+    pools = PoolReader.raw(reader, layout, len(first))
+    measure(taps, *picked, pools, batch_size, advance)
+    return [states[which] for states in pools.found]
 
 
 def _keep(ranges: Ranges, path: Path) -> None:

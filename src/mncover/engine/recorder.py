@@ -21,12 +21,15 @@ from mncover.data import datafile
 from mncover.data.files import Say, Unfinished, partial_path, silent
 from mncover.data.identity import Run
 from mncover.data.maps import Bits
+from mncover.data.signatures import Signatures
 from mncover.data.store import CoverageData
 from mncover.data.table import UNKNOWN, NewCells, Table
 from mncover.engine.batches import Encoding
 from mncover.engine.engine import Engine
 from mncover.engine.kernels.base import Array
 from mncover.engine.measure import Advance
+from mncover.engine.readers import Reader
+from mncover.engine.signatures import PoolReader
 from mncover.engine.windows import Window
 from mncover.report.progress import bar
 from mncover.suites.judging import in_suite_classes
@@ -41,6 +44,7 @@ class _Answer(NamedTuple):
     length: int
     truncated: bool
     probabilities: NDArray[np.float32]
+    signature: Signatures
 
 
 class _Known:
@@ -81,10 +85,10 @@ class Recorder:
             with self._all_or_nothing(self.total):
                 maps = self._maps_of(part.contexts[0])
                 done = 0
-                for texts, encodings, probabilities in self.engine.hit(part.texts, maps):
-                    piece = part.part(slice(done, done + len(texts)))
-                    self._add_rows(piece, encodings, probabilities, {})
-                    done += len(texts)
+                for encodings, *found in self.engine.hit(part.texts, maps):
+                    piece = part.part(slice(done, done + len(encodings)))
+                    self._add_rows(piece, encodings, *found, {})
+                    done += len(piece)
             for name, bits in maps.items():  # not before: until here it is its own backup
                 self.total[name] |= bits
 
@@ -97,19 +101,28 @@ class Recorder:
         firsts = _firsts(rows)
         advance(len(rows) - len(firsts))
         known = _Known()
+        signed: list[PoolReader] = []
+
+        def wrap(reader: Reader, texts: int) -> Reader:
+            signed[:] = [self.engine.sign(reader, texts)]
+            return signed[0]
+
         done = run = 0
-        for window in self.engine.windows([[rows.texts[row]] for row in firsts], advance):
+        cases = [[rows.texts[row]] for row in firsts]
+        for window in self.engine.windows(cases, advance, wrap=wrap):
             run += len(window.texts)
             part = rows.part(slice(done, firsts[run] if run < len(firsts) else len(rows)))
             with self._all_or_nothing(self._copy(self.total)):
-                new, answers = self._walk(window, part, known)
+                signatures = signed[0].signatures[window.which]
+                new, answers = self._walk(window, signatures, part, known)
                 found = np.array([answer.probabilities for answer in answers])
-                self._add_rows(part, answers, found, new)
+                signs = np.array([answer.signature for answer in answers])
+                self._add_rows(part, answers, found, signs, new)
             done += len(part)
             yield done
 
     def _walk(
-        self, window: Window, rows: Rows, known: _Known
+        self, window: Window, signatures: Signatures, rows: Rows, known: _Known
     ) -> tuple[dict[str, NewCells], list[_Answer]]:
         """Add a window's texts to the maps in order.
 
@@ -127,7 +140,8 @@ class Recorder:
                 for name, bits in maps.items():
                     self.engine.add(window, at, bits, name)
                 tokens = window.encodings[at]
-                had[text] = _Answer(tokens.length, tokens.truncated, window.probabilities[at])
+                found = window.probabilities[at], signatures[at]
+                had[text] = _Answer(tokens.length, tokens.truncated, *found)
                 at += 1
             answers.append(had[text])
         return new, answers
@@ -175,10 +189,13 @@ class Recorder:
         rows: Rows,
         answers: Sequence[Encoding] | Sequence[_Answer],
         probabilities: NDArray[np.float32],
+        signatures: Signatures,
         new: dict[str, NewCells],
     ) -> None:
         if self.run not in self.data.runs:
             self.data.runs.append(self.run)
+        if signatures.shape[1]:
+            self.data.space = self.data.space or self.engine.space
         run = self.data.runs.index(self.run)
         first = int((self.data.table["run"] == run).sum())
         self.data.add_rows(
@@ -186,6 +203,7 @@ class Recorder:
                 rows.texts,
                 probabilities,
                 {name: new.get(name, UNKNOWN) for name in self.engine.criteria},
+                signatures,
                 run=run,
                 number=first + np.arange(len(rows)),
                 context=[self.data.context_number(name) for name in rows.contexts],

@@ -30,6 +30,10 @@ RunTexts = Callable[
 ]
 
 
+# Puts another reader around a window's own, given how many distinct texts the window has.
+Wrap = Callable[[Reader, int], Reader]
+
+
 @dataclass(frozen=True)
 class Window:
     """Some whole cases that were run: `cases` says which rows belong together.
@@ -75,7 +79,7 @@ class Windows:
     setup: Setup
     batch_size: int
     run: RunTexts = measure
-    wrap: Callable[[Reader], Reader] | None = None
+    wrap: Wrap | None = None
 
     def over(
         self, cases: Sequence[Sequence[Text]], advance: Advance, whole: bool = False
@@ -104,7 +108,7 @@ class Windows:
         first, which = distinct(encodings)
         advance(len(texts) - len(first))
         picked = [texts[i] for i in first], [encodings[i] for i in first]
-        reader: Reader = encode if self.wrap is None else self.wrap(encode)
+        reader: Reader = encode if self.wrap is None else self.wrap(encode, len(first))
         found = self.run(self.taps, *picked, reader, self.batch_size, advance)
         return found[which], encode.spool, which
 

@@ -49,10 +49,24 @@ class Cases:
 
 def cases_of(data: CoverageData) -> Cases:
     """Return the cases of a data file of one run."""
+    _require_one_run(data)
+    return cases_by_run(data)[0]
+
+
+def _require_one_run(data: CoverageData) -> None:
     if len(data.runs) != 1:
         n = len(data.runs)
         raise DataFileError(f"it holds {n} runs; cases are chosen from the data file of one run")
-    return cases_by_run(data)[0]
+
+
+def case_rows(data: CoverageData) -> tuple[NDArray[np.int64], list[NDArray[np.int64]]]:
+    """Return the number of each case of a data file of one run, and its rows; nothing is judged."""
+    _require_one_run(data)
+    if data.runs[0].id in data.outlines:
+        whole = complete_cases(data, 0)
+        return np.array([n for n, _ in whole], dtype=np.int64), [np.array(r) for _, r in whole]
+    order = np.argsort(data.table["index"], kind="stable")
+    return data.table["index"][order], list(order[:, None])
 
 
 def cases_by_run(data: CoverageData) -> list[Cases]:

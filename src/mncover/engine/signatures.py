@@ -1,0 +1,132 @@
+"""Pool the states of each text while the model runs: what signatures are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from mncover.data.layout import Kind, Layout
+from mncover.data.signatures import MAX_STATE, SignatureSpace
+from mncover.engine.readers import Reader
+from mncover.engine.taps import Read
+
+
+class Pool(NamedTuple):
+    """A layer, and how the states [texts, T, width] of its tokens become one vector per text."""
+
+    layer: int
+    width: int
+    of: Callable[[Tensor], Tensor]
+
+
+def pools_of(layout: Layout) -> tuple[Pool, ...]:
+    """Return where the parts of a signature come from.
+
+    The token is the first one, which classifiers like to read. Under causal attention the first
+    token sees no other, so there it is the last one.
+    """
+    widths = [site.columns for site in layout.sites if site.kind == "hidden"]
+    last = len(widths) - 1
+    at = -1 if layout.causal else 0
+
+    def mean(states: Tensor) -> Tensor:
+        return states.float().mean(dim=1)
+
+    def token(states: Tensor) -> Tensor:
+        return states[:, at].float()
+
+    middle = last // 2
+    return (
+        Pool(middle, widths[middle], mean),
+        Pool(last, widths[last], mean),
+        Pool(last, widths[last], token),
+    )
+
+
+# What is kept of a part's pooled states [texts, width].
+Keep = Callable[[int, Tensor], Tensor]
+
+
+class PoolReader:
+    """Hands every site to another reader, if there is one, and keeps the pooled states.
+
+    `found` has, for each part, a row for each text; it is NaN for a text that was not run.
+    """
+
+    def __init__(
+        self,
+        inner: Reader | None,
+        pools: Sequence[Pool],
+        texts: int,
+        sizes: Sequence[int],
+        keep: Keep,
+    ) -> None:
+        self.inner, self.pools, self.keep = inner, pools[: len(sizes)], keep
+        self.texts = texts
+        self.found = [np.full((texts, size), np.nan, dtype=np.float16) for size in sizes]
+
+    @classmethod
+    def raw(cls, inner: Reader | None, layout: Layout, texts: int) -> PoolReader:
+        """Return a reader that keeps pooled states as they are."""
+        pools = pools_of(layout)
+        return cls(inner, pools, texts, [pool.width for pool in pools], lambda part, states: states)
+
+    @classmethod
+    def projected(
+        cls, inner: Reader | None, layout: Layout, texts: int, projections: Sequence[Projection]
+    ) -> PoolReader:
+        """Return a reader that keeps signatures; without projections they have no numbers."""
+
+        def keep(part: int, states: Tensor) -> Tensor:
+            mean, components = projections[part]
+            # In double precision, so that a text's signature does not depend on its batch.
+            return (states.double() - mean) @ components
+
+        return cls(
+            inner, pools_of(layout), texts, [p.components.shape[1] for p in projections], keep
+        )
+
+    def begin(self, rows: list[int], ids: Tensor) -> Read:
+        """Take a batch."""
+        return partial(self._read, rows, self.inner and self.inner.begin(rows, ids))
+
+    def _read(
+        self, rows: list[int], read: Read | None, kind: Kind, layer: int, tensor: Tensor
+    ) -> None:
+        if read is not None:
+            read(kind, layer, tensor)  # which refuses what is not finite
+        for part, pool in enumerate(self.pools):
+            if kind == "hidden" and layer == pool.layer:
+                states = self.keep(part, pool.of(tensor[: len(rows)]))
+                bounded = states.clamp(-MAX_STATE, MAX_STATE)
+                self.found[part][rows] = bounded.half().cpu().numpy()
+
+    @property
+    def signatures(self) -> NDArray[np.float16]:
+        """What was kept, the parts of a text one after the other."""
+        nothing = np.empty((self.texts, 0), dtype=np.float16)
+        return np.concatenate([nothing, *self.found], axis=1)
+
+
+class Projection(NamedTuple):
+    """The projection of one part, on the subject's device."""
+
+    mean: Tensor  # [width]
+    components: Tensor  # [width, dimensions]
+
+
+def projections_on(space: SignatureSpace, device: torch.device) -> tuple[Projection, ...]:
+    """Put a space's projections on a device."""
+    return tuple(
+        Projection(
+            torch.as_tensor(mean, dtype=torch.float64, device=device),
+            torch.as_tensor(components.T.copy(), dtype=torch.float64, device=device),
+        )
+        for mean, components in zip(space.means, space.components, strict=True)
+    )
