@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,8 @@ MODELS = ("bert", "distilbert", "modernbert", "gpt2", "llama_classifier", "t5_en
 def pooled_slowly(model: Any, tokenizer: Any, text: str, causal: bool) -> list[np.ndarray]:
     """Return the pooled states of one text, from the outputs of the model, one text at a time."""
     module = model.get_encoder() if model.config.is_encoder_decoder else model
-    inputs = {"input_ids": torch.tensor([tokenizer(text)["input_ids"]])}
+    given, takes = tokenizer(text), inspect.signature(model.forward).parameters
+    inputs = {name: torch.tensor([ids]) for name, ids in given.items() if name in takes}
     with torch.no_grad():
         hidden = module(**inputs, output_hidden_states=True).hidden_states
     layers = [layer[0].double().numpy() for layer in hidden]

@@ -100,7 +100,7 @@ class Ranges:
         try:
             with safe_open(path, framework="numpy") as file:
                 about = json.loads((file.metadata() or {}).get("mncover", "{}"))
-                arrays = {name: file.get_tensor(name) for name in file.keys()}
+                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no dictionary)
                 low, high = arrays.pop("low"), arrays.pop("high")
         except (OSError, SafetensorError, ValueError, KeyError) as error:
             raise DataFileError(f"{path}: not a file of ranges, or damaged ({error}).") from error
