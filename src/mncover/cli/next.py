@@ -270,9 +270,7 @@ def _made(made: dict[str, Any]) -> Iterator[str]:
         parts.append(f"{made['start']:,} to begin with, spread over {clusters}")
     if made["explore"]:
         clusters, new = _n(len(made["clusters"]), "cluster"), len(made["new_clusters"])
-        parts.append(
-            f"{made['explore']:,} drawn to explore, from {clusters} ({new:,} never looked at before)"
-        )
+        parts.append(f"{made['explore']:,} to explore, from {clusters} ({new:,} never looked at)")
     yield f"Batch {made['number']}: {_n(made['cases'], 'case')}; {'; '.join(parts)}."
     if made["expected"] is None:
         yield "It learns once there are verdicts of both kinds, ok and wrong."
