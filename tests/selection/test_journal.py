@@ -135,3 +135,15 @@ def test_a_journal_about_a_case_that_the_data_lacks_is_refused(cases: Cases, pat
 
 def test_a_journal_stands_beside_its_data_file() -> None:
     assert journal_path(Path("a/run.mncover")) == Path("a/run.verdicts.jsonl")
+
+
+def test_a_list_of_verdicts_is_on_the_last_batch_although_another_case_was_judged_since(
+    cases: Cases,
+) -> None:
+    finder = Finder(cases.data)
+    batch = [item.case for item in finder.next(4)]
+    other = min(set(finder.numbers.tolist()) - set(batch))
+    finder.tell({other: "ok"})
+    finder.tell(["ok", "wrong", None, "ok"])
+    wanted = {other: "ok", batch[0]: "ok", batch[1]: "wrong", batch[3]: "ok"}
+    assert finder.journal.verdicts == wanted

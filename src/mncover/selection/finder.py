@@ -126,7 +126,8 @@ class Finder:
         A mapping is by case; a list is for the cases of the last batch, in order.
         """
         if not isinstance(verdicts, Mapping):
-            last = [one.case for one in self.journal.asked if one.batch == self.journal.batches]
+            mine = (one for one in self.journal.asked if one.batch == self.journal.batches)
+            last = [one.case for one in mine if one.why != "given"]
             if len(last) != len(verdicts):
                 raise SettingsError(
                     f"the last batch has {len(last)} cases, but there are {len(verdicts)} verdicts."
