@@ -191,6 +191,7 @@ def test_the_suite_judges_for_a_rehearsal(
         if verdict != NOT_JUDGED
     }
     unknown = int((cases.verdicts == NOT_JUDGED).sum())
+    assert "Then: mncover next run.mncover --judge -o batch.jsonl -n 8" in shown
     assert f"{unknown} cases cannot be judged by the suite itself." in shown
     assert f"Without a verdict yet: {unknown} cases of earlier batches" in shown
 

@@ -78,7 +78,7 @@ def next(
     told = _told(finder, verdicts or [], path if judge else None)
     if output is not None:
         check_replaceable(output, finder)
-    call = _Call(finder, told, path, number, output)
+    call = _Call(finder, told, path, number, output, judge)
     if review:
         call.review(quiet)
     else:
@@ -134,6 +134,7 @@ class _Call:
     path: Path
     number: int
     output: Path | None
+    judge: bool
 
     def batch(self, as_json: bool, quiet: bool) -> None:
         """Choose a batch, write or print it, and say what it is made of."""
@@ -195,7 +196,8 @@ class _Call:
         labels = self.finder.data.identity.labels
         single = any(len(item.texts) == 1 for item in batch)
         classes = f", or the right class ({o.listed(*labels)})" if labels and single else ""
-        again = self.command("--verdicts", str(self.output), "-o", str(self.output))
+        told = ["--judge"] if self.judge else ["--verdicts", str(self.output)]
+        again = self.command(*told, "-o", str(self.output))
         yield f"{self.output}: fill in the field 'verdict' with ok, wrong{classes}. Then: {again}"
 
     def _reviewed(self, review: Review) -> Iterator[str]:
