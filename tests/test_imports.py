@@ -60,6 +60,7 @@ READING = [
     ["html"],
     ["combine", "run.mncover", "run.mncover", "-o", "both.mncover"],
     ["select", "--budget", "50%"],
+    ["next", "-n", "2"],
     ["debug", "data"],
     ["suite", "show", "tests.jsonl"],
     ["suite", "export", "tests.jsonl", "-o", "out.txt"],
@@ -74,6 +75,7 @@ SUITE = """
 """
 SCRIPT = """
 import json, sys
+from mncover import Finder
 from mncover.cli import main
 code = max(main(arguments) for arguments in json.loads(sys.argv[1]))
 heavy = {"torch", "transformers", "numba"} & set(sys.modules)

@@ -1,8 +1,7 @@
 """mncover: coverage.py for transformers.
 
-The names below are the supported interface. `Coverage` and `Masks` are imported on first use,
-because they bring heavy packages along and the commands that only read data files must start
-without those.
+The names below are the supported interface. `Coverage`, `Finder` and `Masks` are imported on first
+use, because they bring much along and the commands that only read data files must start at once.
 """
 
 from __future__ import annotations
@@ -19,9 +18,11 @@ from mncover.types import __version__ as __version__
 if TYPE_CHECKING:
     from mncover.coverage import Coverage as Coverage
     from mncover.masks.masks import Masks as Masks
+    from mncover.selection.finder import Finder as Finder
 
 __all__ = [
     "Coverage",
+    "Finder",
     "LearningSettings",
     "Masks",
     "MnCoverError",
@@ -30,7 +31,11 @@ __all__ = [
     "__version__",
 ]
 
-_LATE = {"Coverage": "mncover.coverage", "Masks": "mncover.masks.masks"}
+_LATE = {
+    "Coverage": "mncover.coverage",
+    "Finder": "mncover.selection.finder",
+    "Masks": "mncover.masks.masks",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from html import escape
@@ -108,6 +109,26 @@ def shorten(text: Text, width: int = 60) -> str:
     flat = " | ".join((text,) if isinstance(text, str) else text)
     flat = " ".join(flat.split())
     return flat if len(flat) <= width else flat[: width - 1] + "…"
+
+
+# Characters that reorder what is shown, and line ends that few programs know as such.
+_UNSEEN = {0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A)}
+
+
+def visible(text: str) -> str:
+    r"""Return a text with its control characters written out, so that a terminal does not obey.
+
+    Line feeds and tabs stay.
+
+    >>> print(visible("one\x1b[2Jtwo"))
+    one\x1b[2Jtwo
+    """
+    return "".join(
+        one.encode("unicode_escape").decode()
+        if one not in "\n\t" and (unicodedata.category(one) in ("Cc", "Cs") or ord(one) in _UNSEEN)
+        else one
+        for one in text
+    )
 
 
 MOST_ROWS = 50  # of an HTML table

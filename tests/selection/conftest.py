@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from copy import copy
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mncover.coverage import Coverage
+from mncover.data.store import CoverageData
 from mncover.selection.cases import Cases, cases_of
 from mncover.suites.rows import Rows
 from tests import tiny
@@ -22,3 +25,11 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> Cases:
     rows = Rows.of_suite(Path("suite.jsonl"), suite_of())
     output = tmp_path_factory.mktemp("cases") / "run.mncover"
     return cases_of(cov.run(rows, output).data)
+
+
+def changed(data: CoverageData, **parts: Any) -> CoverageData:
+    """Return data with other parts, such as another table; the original stays as it is."""
+    made = copy(data)
+    for name, value in parts.items():
+        setattr(made, name, value)
+    return made

@@ -13,7 +13,19 @@ from typing import Annotated, Any
 
 import typer
 
-from mncover.cli import augment, debug, demo, masks, reports, reproduce, run, select, sets, suite
+from mncover.cli import (
+    augment,
+    debug,
+    demo,
+    masks,
+    next,
+    reports,
+    reproduce,
+    run,
+    select,
+    sets,
+    suite,
+)
 from mncover.cli.options import Command
 from mncover.errors import MnCoverError
 from mncover.types import __version__
@@ -41,7 +53,8 @@ def _start(
 
 _COMMANDS: tuple[Command, ...] = (
     *(run.run, reports.report, reports.json, reports.html, reports.combine, select.select),
-    *(sets.curve, sets.compare, augment.augment, augment.transform, masks.masks, demo.demo),
+    *(next.next, sets.curve, sets.compare, augment.augment, augment.transform, masks.masks),
+    demo.demo,
 )
 for _command in _COMMANDS:
     app.command()(_command)

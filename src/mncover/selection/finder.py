@@ -82,6 +82,11 @@ class Finder:
         if not 0 <= explore <= 1:
             raise SettingsError(f"`explore` must be from 0 to 1, got {explore}.")
         self.data = _data_of(run)
+        if not self.has_inside and not self.data.identity.labels:
+            raise DataFileError(
+                "the model has no classes and the data has no signatures, so there is nothing to "
+                "choose by: run it again without --no-signatures."
+            )
         self.numbers, self.rows = case_rows(self.data)
         if not len(self.rows):
             raise DataFileError("there is no complete case to judge.")
@@ -89,6 +94,15 @@ class Finder:
         self.explore, self.seed = explore, seed
         path = None if journal is None else Path(journal)
         self.journal = Journal.open(subject_key(self.data), path)
+        if foreign := self.journal.cases - self._position.keys():
+            raise DataFileError(
+                f"{path}: it is about case {min(foreign)}, which is not in the data."
+            )
+
+    @property
+    def has_inside(self) -> bool:
+        """Whether the data has signatures; without them only outputs are known."""
+        return bool(self.data.table.signatures.shape[1])
 
     @cached_property
     def chooser(self) -> Chooser:
@@ -112,7 +126,8 @@ class Finder:
         A mapping is by case; a list is for the cases of the last batch, in order.
         """
         if not isinstance(verdicts, Mapping):
-            last = [one.case for one in self.journal.asked if one.batch == self.journal.batches]
+            mine = (one for one in self.journal.asked if one.batch == self.journal.batches)
+            last = [one.case for one in mine if one.why != "given"]
             if len(last) != len(verdicts):
                 raise SettingsError(
                     f"the last batch has {len(last)} cases, but there are {len(verdicts)} verdicts."
@@ -151,6 +166,10 @@ class Finder:
         """The cases that were chosen and have no verdict yet."""
         return Batch(map(self.item, self.journal.pending))
 
+    def texts(self, case: int) -> tuple[Text, ...]:
+        """Return the texts of a case."""
+        return tuple(self.data.table.texts[row] for row in self.rows[self._position[case]])
+
     def item(self, asked: Asked) -> Item:
         """Return a case that was asked about, to be shown."""
         table, rows = self.data.table, self.rows[self._position[asked.case]]
@@ -158,7 +177,7 @@ class Finder:
         predictions = [int(table["prediction"][row]) for row in rows]
         return Item(
             asked.case,
-            tuple(table.texts[row] for row in rows),
+            self.texts(asked.case),
             tuple("" if p == UNKNOWN else labels[p] for p in predictions),
             tuple(float(np.nanmax(table.probabilities[row], initial=0)) for row in rows),
             asked.batch,

@@ -14,6 +14,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+import numpy as np
+
+from mncover.data.files import replacing
 from mncover.data.store import CoverageData
 from mncover.errors import DataFileError, MismatchError
 from mncover.types import fingerprint_texts
@@ -53,9 +56,15 @@ def journal_path(data_file: Path) -> Path:
 
 
 def subject_key(data: CoverageData) -> str:
-    """Return a digest of what verdicts are about: the model's weights and the texts, in order."""
-    parts = data.identity.model_fingerprint, fingerprint_texts(data.table.texts)
-    return hashlib.sha256("".join(parts).encode()).hexdigest()[:32]
+    """Return a digest of what verdicts are about: the model's weights, and the texts of each case.
+
+    The numbers of the cases are in it, because the same texts may be cut into cases in two ways.
+    """
+    numbers = np.stack([data.table["case"], data.table["index"]]).astype("<i8")
+    digest = hashlib.sha256(data.identity.model_fingerprint.encode())
+    digest.update(fingerprint_texts(data.table.texts).encode())
+    digest.update(numbers.tobytes())
+    return digest.hexdigest()[:32]
 
 
 @dataclass
@@ -110,7 +119,7 @@ class Journal:
     def _append(self, rows: list[dict[str, Any]]) -> None:
         if self.path is None or not rows:
             return
-        if not self.path.exists():
+        if not self.path.exists() or not self.path.stat().st_size:
             rows = [{"mncover": "verdicts", "version": VERSION, "about": self.key}, *rows]
         with self.path.open("a", encoding="utf-8") as file:
             file.write("".join(json.dumps(row) + "\n" for row in rows))
@@ -120,7 +129,8 @@ class Journal:
         lines = raw.splitlines()
         if raw and not raw.endswith("\n"):  # writing it was interrupted
             lines.pop()
-            path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+            with replacing(path) as temporary:
+                temporary.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
         for number, line in enumerate(lines, start=1):
             try:
                 self._take(json.loads(line), first=number == 1)
@@ -142,7 +152,8 @@ class Journal:
                 raise MismatchError
         elif "asked" in row:
             one = Asked(**row["asked"])
-            if one.why not in WHYS or not isinstance(one.case, int):
+            numbers = one.case, one.batch, one.cluster
+            if one.why not in WHYS or not all(isinstance(number, int) for number in numbers):
                 raise ValueError("not a case that was asked about")
             self.asked.append(one)
         elif row["verdict"] is None:
