@@ -89,6 +89,11 @@ class Finder:
         self.explore, self.seed = explore, seed
         path = None if journal is None else Path(journal)
         self.journal = Journal.open(subject_key(self.data), path)
+        unknown = self.journal.cases - self._position.keys()
+        if unknown:
+            raise DataFileError(
+                f"{path}: the data file has no case {min(unknown)}. Remove its lines to go on."
+            )
 
     @cached_property
     def chooser(self) -> Chooser:
@@ -101,7 +106,7 @@ class Finder:
         """Return the next n cases to judge; none is ever returned twice."""
         if n < 1:
             raise SettingsError(f"a batch has at least 1 case, got {n}.")
-        chosen = self.chooser.choose(n, self._seen(), self.journal.batches + 1)
+        chosen = self.chooser.choose(n, self.seen(), self.journal.batches + 1)
         asked = [replace(one, case=int(self.numbers[one.case])) for one in chosen]
         self.journal.ask(asked)
         return Batch(map(self.item, asked))
@@ -172,7 +177,8 @@ class Finder:
         """Return what was found so far, and an estimate of what is left."""
         return summarize_findings(self.journal, len(self.rows))
 
-    def _seen(self) -> Seen:
+    def seen(self) -> Seen:
+        """Return the positions of the cases that were asked about and judged, for the chooser."""
         asked = [self._position[case] for case in sorted(self.journal.cases)]
         judged = sorted(self.journal.verdicts.items())
         places = [self._position[case] for case, _ in judged]
