@@ -16,7 +16,7 @@ from mncover.errors import SettingsError
 from mncover.report import html_tests
 from mncover.report.html import write_html
 from mncover.report.html_overview import _coarse, heatmaps
-from mncover.report.html_tests import PageMaker, _pieces
+from mncover.report.html_tests import PageMaker, pieces
 from mncover.selection.cases import cases_of
 from mncover.selection.scores import score_cases
 from mncover.suites.rows import Rows
@@ -110,10 +110,10 @@ def test_long_lists_are_cut_and_say_so(
 def test_what_differs_from_the_original_is_marked(
     text: Any, original: Any, marked: list[str]
 ) -> None:
-    pieces = _pieces(text, original)
-    assert [piece for piece, differs in pieces if differs] == marked
+    found = pieces(text, original)
+    assert [piece for piece, differs in found if differs] == marked
     whole = text if isinstance(text, str) else " | ".join(text)
-    assert "".join(piece for piece, _ in pieces) == whole
+    assert "".join(piece for piece, _ in found) == whole
 
 
 @pytest.mark.parametrize("name", ["bert", "gpt2"])
