@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from html import escape
@@ -108,6 +109,19 @@ def shorten(text: Text, width: int = 60) -> str:
     flat = " | ".join((text,) if isinstance(text, str) else text)
     flat = " ".join(flat.split())
     return flat if len(flat) <= width else flat[: width - 1] + "…"
+
+
+# Characters that steer a terminal, or turn the direction of what follows them.
+_STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def printable(text: str) -> str:
+    r"""Return a text that can be shown: what would steer the terminal becomes U+FFFD.
+
+    >>> printable("red: \x1b[31m") == "red: \ufffd[31m"
+    True
+    """
+    return _STEERING.sub("\ufffd", text)
 
 
 MOST_ROWS = 50  # of an HTML table

@@ -13,7 +13,19 @@ from typing import Annotated, Any
 
 import typer
 
-from mncover.cli import augment, debug, demo, masks, reports, reproduce, run, select, sets, suite
+from mncover.cli import (
+    augment,
+    debug,
+    demo,
+    found,
+    masks,
+    reports,
+    reproduce,
+    run,
+    select,
+    sets,
+    suite,
+)
 from mncover.cli.options import Command
 from mncover.errors import MnCoverError
 from mncover.types import __version__
@@ -40,7 +52,15 @@ def _start(
 
 
 _COMMANDS: tuple[Command, ...] = (
-    *(run.run, reports.report, reports.json, reports.html, reports.combine, select.select),
+    *(
+        run.run,
+        reports.report,
+        reports.json,
+        reports.html,
+        reports.combine,
+        select.select,
+        found.found,
+    ),
     *(sets.curve, sets.compare, augment.augment, augment.transform, masks.masks, demo.demo),
 )
 for _command in _COMMANDS:
