@@ -158,7 +158,8 @@ def print_found(found: Found, console: Console) -> None:
 
 def _parts(found: Found) -> Iterator[RenderableType]:
     about = found.findings
-    yield Text.assemble("Failures found of ", (printable(found.model), "bold"), f" in {found.file}")
+    file = printable(str(found.file))
+    yield Text.assemble("Failures found of ", (printable(found.model), "bold"), f" in {file}")
     if not about.judged:
         yield Text(nothing_yet(about))
         return

@@ -177,6 +177,18 @@ class Finder:
         """Return what was found so far, and an estimate of what is left."""
         return summarize_findings(self.journal, len(self.rows))
 
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: what was found, and a row for each batch."""
+        found = self.findings()
+        title = f"{found.failing:,} of {found.judged:,} judged cases fail"
+        if found.left is not None:
+            title += f", about {found.left.value:,.0f} are left in {found.cases:,} cases"
+        rows = [
+            [*map(str, (b.number, b.cases, b.judged, b.failing)), f"{b.expected:.1f}"]
+            for b in found.batches
+        ]
+        return html_table(title, ["batch", "cases", "judged", "failing", "expected"], rows)
+
     def seen(self) -> Seen:
         """Return the positions of the cases that were asked about and judged, for the chooser."""
         asked = [self._position[case] for case in sorted(self.journal.cases)]
