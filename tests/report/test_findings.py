@@ -239,7 +239,7 @@ def test_a_case_of_several_texts_shows_them_and_marks_no_single_one(
     page = page_of(found, tmp_path)
     assert "✗" not in page
     assert "<mark>" in page
-    assert all(tiny_text in shown(found) for tiny_text in item.texts)
+    assert all(str(text) in shown(found) for text in item.texts)
 
 
 def test_a_notebook_shows_what_a_finder_has_found(finder: Finder) -> None:

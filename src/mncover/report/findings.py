@@ -51,12 +51,12 @@ def found_by(finder: Finder, file: Path) -> Found:
 
 
 def rounded(value: float) -> str:
-    """Return a number of failures: whole from 10 on, else with one decimal.
+    """Return a number of failures: whole from 10 on, else with one decimal unless it is 0.
 
-    >>> rounded(3.14159), rounded(1234.5)
-    ('3.1', '1,234')
+    >>> rounded(3.14159), rounded(1234.5), rounded(0)
+    ('3.1', '1,234', '0')
     """
-    return f"{value:,.0f}" if value >= 10 else f"{value:.1f}"
+    return f"{value:.1f}" if 0 < value < 10 else f"{value:,.0f}"
 
 
 def interval(of: Estimate) -> str:
