@@ -1,8 +1,9 @@
-"""Data files for tests of reports: tiny models that ran a suite with nasty names and texts."""
+"""For tests of reports: tiny models that ran a suite with nasty names and texts, and a browser."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from tests.folders import suite_of
 
 LABELS = ("LABEL_0", "LABEL_1", "LABEL_2")
 SCRIPT = "<script>document.title = 'broken'</script><b>bold</b> & \"quoted\""
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 TRAIN = tiny.texts(20, seed=9)
 
 Measure = Callable[..., Coverage]
@@ -59,3 +61,41 @@ def measure(tmp_path_factory: pytest.TempPathFactory) -> Measure:
 def measured(measure: Measure) -> Coverage:
     """Return what a nasty suite covers."""
     return measure(nasty_suite())
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Return a browser to open pages in."""
+    if CHROMIUM is None:
+        pytest.skip("Chromium is not installed (apt-get install chromium)")
+    from playwright.sync_api import sync_playwright
+
+    quiet = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync"]
+    quiet += ["--disable-background-networking", "--disable-component-update"]
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=CHROMIUM, args=quiet)
+        yield found
+        found.close()
+
+
+class Watched:
+    """A page that remembers errors and requests."""
+
+    def __init__(self, browser: Any, width: int = 1440, scheme: str = "light") -> None:
+        viewport = {"width": width, "height": 900}
+        self.page = browser.new_page(viewport=viewport, color_scheme=scheme)
+        self.trouble: list[str] = []
+        self.requests: list[str] = []
+        self.page.on("pageerror", lambda error: self.trouble.append(str(error)))
+        self.page.on("console", lambda message: self.trouble.append(message.text))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+
+    def open(self, path: Path) -> Any:
+        self.page.goto(path.as_uri())
+        return self.page
+
+    def check(self) -> None:
+        """Require that nothing went wrong and nothing left the machine."""
+        assert self.trouble == []
+        assert all(url.startswith("file:") for url in self.requests)
+        self.page.close()

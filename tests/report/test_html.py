@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,7 @@ from mncover.errors import SettingsError
 from mncover.report import html_tests
 from mncover.report.html import write_html
 from mncover.report.html_overview import _coarse, heatmaps
-from mncover.report.html_tests import PageMaker, _pieces
+from mncover.report.html_tests import PageMaker, pieces
 from mncover.selection.cases import cases_of
 from mncover.selection.scores import score_cases
 from mncover.suites.rows import Rows
@@ -24,10 +22,9 @@ from mncover.types import display_percent
 from tests import tiny
 from tests.folders import suite_of
 from tests.masks.test_mncover import random_masks
-from tests.report.conftest import SCRIPT, Measure, labelled_texts
+from tests.report.conftest import SCRIPT, Measure, Watched, labelled_texts
 from tests.slow import SlowCover
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 FILE = Path("run.mncover")
 
 
@@ -110,10 +107,10 @@ def test_long_lists_are_cut_and_say_so(
 def test_what_differs_from_the_original_is_marked(
     text: Any, original: Any, marked: list[str]
 ) -> None:
-    pieces = _pieces(text, original)
-    assert [piece for piece, differs in pieces if differs] == marked
+    found = pieces(text, original)
+    assert [piece for piece, differs in found if differs] == marked
     whole = text if isinstance(text, str) else " | ".join(text)
-    assert "".join(piece for piece, _ in pieces) == whole
+    assert "".join(piece for piece, _ in found) == whole
 
 
 @pytest.mark.parametrize("name", ["bert", "gpt2"])
@@ -225,43 +222,6 @@ def test_plain_texts_and_models_without_classes_have_pages_too(
 
 
 # In a browser.
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    if CHROMIUM is None:
-        pytest.skip("Chromium is not installed (apt-get install chromium)")
-    from playwright.sync_api import sync_playwright
-
-    quiet = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync"]
-    quiet += ["--disable-background-networking", "--disable-component-update"]
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=CHROMIUM, args=quiet)
-        yield found
-        found.close()
-
-
-class Watched:
-    """A page that remembers errors and requests."""
-
-    def __init__(self, browser: Any, width: int = 1440, scheme: str = "light") -> None:
-        viewport = {"width": width, "height": 900}
-        self.page = browser.new_page(viewport=viewport, color_scheme=scheme)
-        self.trouble: list[str] = []
-        self.requests: list[str] = []
-        self.page.on("pageerror", lambda error: self.trouble.append(str(error)))
-        self.page.on("console", lambda message: self.trouble.append(message.text))
-        self.page.on("request", lambda request: self.requests.append(request.url))
-
-    def open(self, path: Path) -> Any:
-        self.page.goto(path.as_uri())
-        return self.page
-
-    def check(self) -> None:
-        """Require that nothing went wrong and nothing left the machine."""
-        assert self.trouble == []
-        assert all(url.startswith("file:") for url in self.requests)
-        self.page.close()
 
 
 def first_column(page: Any) -> list[str]:

@@ -17,6 +17,7 @@ from mncover.cli import (
     augment,
     debug,
     demo,
+    found,
     masks,
     next,
     reports,
@@ -53,7 +54,7 @@ def _start(
 
 _COMMANDS: tuple[Command, ...] = (
     *(run.run, reports.report, reports.json, reports.html, reports.combine, select.select),
-    *(next.next, sets.curve, sets.compare, augment.augment, augment.transform, masks.masks),
+    *(next.next, found.found, sets.curve, sets.compare, augment.augment, augment.transform, masks.masks),
     demo.demo,
 )
 for _command in _COMMANDS:

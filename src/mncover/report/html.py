@@ -61,17 +61,17 @@ def _write(
     earlier = None if since is None else _judged(since[1], redundant_at)
     then = "" if since is None else since[0].name
     content = overview(data, _judged(data, redundant_at), pages, earlier, then)
-    environment = _environment()
-    _render(environment, "index.html", folder / "index.html", o=content, file=file)
+    made = environment()
+    render(made, "index.html", folder / "index.html", o=content, file=file)
     for address, page in pages:
-        _render(environment, "test.html", folder / address, o=content, page=page)
+        render(made, "test.html", folder / address, o=content, page=page)
 
 
 def _judged(data: CoverageData, redundant_at: float) -> Result:
     return summarize(data, tuple(judge_data(data)), redundant_at)
 
 
-def _environment() -> Environment:
+def environment() -> Environment:
     """Return an environment that escapes whatever a suite contains."""
     loader = PackageLoader("mncover.report")
     environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
@@ -85,7 +85,8 @@ def _environment() -> Environment:
     return environment
 
 
-def _render(environment: Environment, template: str, path: Path, **values: Any) -> None:
+def render(environment: Environment, template: str, path: Path, **values: Any) -> None:
+    """Write a page from a template."""
     # Lone surrogates cannot be written as UTF-8, and mean nothing to a reader.
     content = environment.get_template(template).render(**values)
     path.write_bytes(content.encode("utf-8", errors="replace"))

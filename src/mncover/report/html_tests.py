@@ -161,7 +161,7 @@ class PageMaker:
         for i in [i for i in range(len(texts)) if i == 0 or passes[i] is False][:MOST_TEXTS]:
             (name, share), original = found[i], texts[0] if i else None
             percent = 100 * share if name else None
-            shown.append(ShownText(_pieces(texts[i], original), name, percent, passes[i]))
+            shown.append(ShownText(pieces(texts[i], original), name, percent, passes[i]))
         number = int(self.cases.number[case])
         return ShownCase(number, shown, class_names(label, self.classes), len(texts) - len(shown))
 
@@ -188,7 +188,7 @@ class PageMaker:
             ]
             best = before[int(np.argmax(shares))] if any(shares) else None
             like = "" if best is None else _flat(self.cases.texts(best)[0])
-            texts = [ShownText(_pieces(first, None), "", None, None)]
+            texts = [ShownText(pieces(first, None), "", None, None)]
             number = int(self.cases.number[case])
             shown.append(ShownCase(number, texts, left_out=len(others), like=like))
         return shown
@@ -210,13 +210,13 @@ def _flat(text: Text) -> str:
     return joined if len(joined) <= LONGEST else joined[: LONGEST - 1] + "…"
 
 
-def _pieces(text: Text, original: Text | None) -> list[Piece]:
+def pieces(text: Text, original: Text | None) -> list[Piece]:
     """Return a text in pieces; those that the original does not have are marked."""
     if original is None:
         return [(_flat(text), False)]
     new, old = (re.findall(r"\s+|\w+|[^\w\s]", _flat(t)) for t in (text, original))
-    pieces: list[Piece] = []
+    found: list[Piece] = []
     for kind, _, _, start, end in difflib.SequenceMatcher(None, old, new, False).get_opcodes():
         if start < end:
-            pieces.append(("".join(new[start:end]), kind != "equal"))
-    return pieces
+            found.append(("".join(new[start:end]), kind != "equal"))
+    return found

@@ -115,7 +115,7 @@ class Finder:
         """Return the next n cases to judge; none is ever returned twice."""
         if n < 1:
             raise SettingsError(f"a batch has at least 1 case, got {n}.")
-        chosen = self.chooser.choose(n, self._seen(), self.journal.batches + 1)
+        chosen = self.chooser.choose(n, self.seen(), self.journal.batches + 1)
         asked = [replace(one, case=int(self.numbers[one.case])) for one in chosen]
         self.journal.ask(asked)
         return Batch(map(self.item, asked))
@@ -191,7 +191,20 @@ class Finder:
         """Return what was found so far, and an estimate of what is left."""
         return summarize_findings(self.journal, len(self.rows))
 
-    def _seen(self) -> Seen:
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: what was found, and a row for each batch."""
+        found = self.findings()
+        title = f"{found.failing:,} of {found.judged:,} judged cases fail"
+        if found.left is not None:
+            title += f", about {found.left.value:,.0f} are left in {found.cases:,} cases"
+        rows = [
+            [*map(str, (b.number, b.cases, b.judged, b.failing)), f"{b.expected:.1f}"]
+            for b in found.batches
+        ]
+        return html_table(title, ["batch", "cases", "judged", "failing", "expected"], rows)
+
+    def seen(self) -> Seen:
+        """Return the positions of the cases that were asked about and judged, for the chooser."""
         asked = [self._position[case] for case in sorted(self.journal.cases)]
         judged = sorted(self.journal.verdicts.items())
         places = [self._position[case] for case, _ in judged]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -152,8 +153,7 @@ class Journal:
                 raise MismatchError
         elif "asked" in row:
             one = Asked(**row["asked"])
-            numbers = one.case, one.batch, one.cluster
-            if one.why not in WHYS or not all(isinstance(number, int) for number in numbers):
+            if one.why not in WHYS or not _sound(one):
                 raise ValueError("not a case that was asked about")
             self.asked.append(one)
         elif row["verdict"] is None:
@@ -162,3 +162,10 @@ class Journal:
             self.verdicts[int(row["case"])] = row["verdict"]
         else:
             raise ValueError(f"{row['verdict']!r} is no verdict")
+
+
+def _sound(one: Asked) -> bool:
+    """Return whether a case that was read has whole numbers and numbers where they belong."""
+    whole, shares = (one.case, one.batch, one.cluster), (one.expected, one.chance, one.rest)
+    numbers = all(type(value) is int for value in whole)
+    return numbers and all(type(v) in (int, float) and math.isfinite(v) for v in shares)

@@ -1,0 +1,42 @@
+"""`mncover found`: what judging has found so far. No torch here."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+from rich.console import Console
+
+from mncover.cli import options as o
+from mncover.cli.options import Config, option
+from mncover.errors import SettingsError
+from mncover.report.findings import found_by, print_found, to_json
+from mncover.report.html_findings import write_page
+from mncover.selection.finder import Finder
+from mncover.selection.journal import journal_path
+
+
+@o.configured()
+def found(
+    file: o.DataFile = None,
+    html: Annotated[Path | None, option("Write a web page instead.", "FILE")] = None,
+    *,
+    config: Config,
+    as_json: o.Json = False,
+    quiet: o.Quiet = False,
+) -> None:
+    """Show the failures that judging has found, and how many are left."""
+    path = file or Path(config.output)
+    if html is not None and html.suffix not in (".html", ".htm"):
+        raise SettingsError(f"{html}: a page must end with .html.")
+    finder = Finder(path, journal=journal_path(path))
+    shown = found_by(finder, path)
+    if html is not None:
+        write_page(shown, html)
+        if not quiet and not as_json:
+            print(f"The page is {html}; open it in a browser.")
+    if as_json:
+        print(json.dumps(to_json(shown), indent=1))
+    elif html is None:
+        print_found(shown, Console(quiet=quiet))
