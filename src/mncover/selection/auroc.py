@@ -35,7 +35,8 @@ def auroc(scores: Scores, fails: Fails) -> Estimate:
     """
     area, fail, ok = _parts(scores, fails)
     half = Z95 * math.sqrt(_variance(fail) + _variance(ok))
-    return Estimate(area, max(0.0, area - half), min(1.0, area + half))
+    low, high = np.clip([area - half, area + half], 0.0, 1.0)  # NaN stays NaN
+    return Estimate(area, float(low), float(high))
 
 
 def auroc_difference(scores: Scores, others: Scores, fails: Fails) -> Estimate:

@@ -16,7 +16,7 @@ GROUP = 32  # reference points of which only the nearest is looked at first
 class Nearest(NamedTuple):
     """The k nearest reference points of each point: [points, k], the nearest first.
 
-    A point with NaN has distances of NaN. Of equally distant points any may be named.
+    A point that is not finite has distances of NaN. Of equally distant points any may be named.
     """
 
     distances: Floats
@@ -34,14 +34,16 @@ def nearest(points: NDArray[np.floating], reference: NDArray[np.floating], k: in
     block = max(1, BLOCK_BYTES // (8 * max(1, len(squares))))
     distances = np.full((len(points), k), np.nan)
     places = np.zeros((len(points), k), dtype=np.int64)
-    for start in range(0, len(points) if k else 0, block):
-        mine = points[start : start + block].astype(np.float64)
+    finite = np.flatnonzero(np.isfinite(points).all(axis=1))
+    for start in range(0, len(finite) if k else 0, block):
+        rows = finite[start : start + block]
+        mine = points[rows].astype(np.float64)
         found = _smallest(squares - mine @ twice, k)
         # Differences, because the product of large numbers above loses the last digits.
         exact = np.sqrt(((mine[:, None] - known[found]) ** 2).sum(axis=2))
         order = np.argsort(exact, axis=1, kind="stable")
-        distances[start : start + block] = np.take_along_axis(exact, order, axis=1)
-        places[start : start + block] = np.take_along_axis(found, order, axis=1)
+        distances[rows] = np.take_along_axis(exact, order, axis=1)
+        places[rows] = np.take_along_axis(found, order, axis=1)
     return Nearest(distances, places)
 
 
