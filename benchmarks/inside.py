@@ -192,6 +192,19 @@ def show(found: Sequence[dict[str, Any]]) -> Table:
     return table
 
 
+def fit_lines(found: Sequence[dict[str, Any]]) -> list[str]:
+    """Say what every combination was fitted to, its weights, and its AUROC there."""
+    lines = []
+    for task in found:
+        for name, one in task["fits"].items():
+            to = f"{task['fitted_to']} ({one['failing']:,} of {one['cases']:,} wrong)"
+            weights = ", ".join(f"{score} {w:+.2f}" for score, w in one["weights"].items())
+            a, low, high = one["cross_validated"]
+            held = f"cross-validated {a:.3f} ({low:.3f} to {high:.3f})"
+            lines.append(f"{task['model']}, {name}, on {to}: {weights}; {held}")
+    return lines
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("task", nargs="*", choices=[*TASKS, []], default=[])
@@ -202,16 +215,8 @@ def main() -> None:
     chosen = [TASKS[name] for name in asked.task or TASKS]
     found = [measure(task, asked.shared, console.print) for task in chosen]
     console.print(show(found))
-    for task in found:
-        for name, one in task["fits"].items():
-            weights = ", ".join(
-                f"{score} {weight:+.2f}" for score, weight in one["weights"].items()
-            )
-            a, low, high = one["cross_validated"]
-            console.print(
-                f"{task['model']}, {name}, on {task['fitted_to']} ({one['failing']:,} of "
-                f"{one['cases']:,} wrong): {weights}; cross-validated {a:.3f} ({low:.3f} to {high:.3f})"
-            )
+    for line in fit_lines(found):
+        console.print(line, highlight=False)
     asked.output.parent.mkdir(parents=True, exist_ok=True)
     asked.output.write_text(json.dumps(found, indent=1))
 

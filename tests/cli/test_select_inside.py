@@ -52,10 +52,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Runs:
         runs.run(first, "suite.jsonl", "run.mncover")
         runs.run(first, "dev.jsonl", "dev.mncover")
         runs.run(runs.other, "suite.jsonl", "other.mncover")
-        both = [*(folder / "suite.jsonl").read_text().splitlines()]
-        both += (folder / "dev.jsonl").read_text().splitlines()
-        (folder / "both.jsonl").write_text("\n".join(both))
-        runs.run(runs.other, "both.jsonl", "both.mncover")
+        runs.run(runs.other, "dev.jsonl", "other_dev.mncover")
+        parts = [str(folder / name) for name in ("other.mncover", "other_dev.mncover")]
+        assert main(["combine", *parts, "-o", str(folder / "both.mncover")]) == 0
     return runs
 
 
@@ -155,7 +154,8 @@ def test_select_refuses_what_does_not_fit_together(
     Path("plain.txt").write_text("\n".join(tiny.texts(5, seed=3)))
     unlabelled = error_of(capsys, *choose, "--fit", "plain.txt")
     assert "plain.txt: nothing in it has a label" in unlabelled
-    assert "dev.jsonl" in error_of(capsys, *choose, "--fit", "dev.jsonl", "--label", "context")
+    field = error_of(capsys, *choose, "--fit", "dev.jsonl", "--label", "gold")
+    assert "dev.jsonl, line 1: no field 'gold'" in field
     labelled_texts(Path("few.jsonl"), 6, 4)
     assert "at least 5 wrong" in error_of(capsys, *choose, "--fit", "few.jsonl")
     made.run(made.model, "suite.jsonl", "bare.mncover", "--no-signatures")

@@ -82,7 +82,11 @@ def altered(cases: Cases, space: dict[str, Any], **columns: Any) -> Cases:
     assert cases.data.space is not None
     data.space = replace(cases.data.space, **space)
     rows = [np.array([0]), np.array([1])]
-    few = {"test": cases.test[:2], "number": cases.number[:2], "verdicts": cases.verdicts[:2]}
+    few: dict[str, Any] = {
+        "test": cases.test[:2],
+        "number": cases.number[:2],
+        "verdicts": cases.verdicts[:2],
+    }
     return replace(cases, data=data, rows=rows, **few)
 
 

@@ -17,7 +17,8 @@ from mncover.errors import DataFileError, MismatchError, SettingsError
 from mncover.selection.cases import Cases, cases_of
 from mncover.selection.fit import Combination, combined_scores, fit
 from mncover.selection.inside import second_opinion
-from mncover.suites.formats import is_test_suite
+from mncover.suites.formats import is_test_suite, read_texts
+from mncover.suites.formats.records import Fields
 from mncover.suites.judging import NOT_JUDGED
 
 Read = TypeVar("Read")
@@ -81,7 +82,7 @@ def _answered(dev: Path, run: Path, model: str, config: Config, quiet: bool) -> 
     """Run labelled texts through the model that a data file was measured with."""
     if is_test_suite(dev):
         raise SettingsError(f"{dev}: run the test suite with `mncover run` and give its data file.")
-    rows = o.train_rows(config, dev)
+    rows = read_texts(dev, Fields(config.text, config.pair, config.label))
     from mncover.engine.recorder import answered  # brings torch
 
     cov = Coverage.load(run, model, **o.loading(config, quiet))

@@ -159,7 +159,7 @@ def _tell(
     console = Console()
     if fitted is not None:
         console.print(fit_table(fitted))
-        console.print(fit_words(fitted), markup=False, highlight=False)
+        console.print(fit_words(fitted), "\n", markup=False, highlight=False)
     console.print(comparison_table(cases, mine, others))
     for line in conclusions(cases, mine, others):
         console.print(line, markup=False, highlight=False)
