@@ -10,9 +10,10 @@ import pytest
 
 from mncover.cli import main
 from mncover.engine.loading import quiet_loading
+from mncover.suites.formats import save_suite
 from tests import tiny
 from tests.cli.test_commands import error_of
-from tests.folders import write_material
+from tests.folders import suite_of, write_material
 
 
 def labelled_texts(path: Path, n: int, seed: int) -> None:
@@ -158,6 +159,9 @@ def test_select_refuses_what_does_not_fit_together(
     assert "dev.jsonl, line 1: no field 'gold'" in field
     labelled_texts(Path("few.jsonl"), 6, 4)
     assert "at least 5 wrong" in error_of(capsys, *choose, "--fit", "few.jsonl")
+    save_suite(suite_of(), Path("tests.jsonl"))
+    tests = error_of(capsys, *choose, "--fit", "tests.jsonl")
+    assert "tests.jsonl: run the test suite with `mncover run`" in tests
     made.run(made.model, "suite.jsonl", "bare.mncover", "--no-signatures")
     bare = error_of(capsys, "select", "bare.mncover", *choose[1:], "--by", "neighbours")
     assert "without --no-signatures" in bare

@@ -181,6 +181,19 @@ def test_scores_say_what_the_data_lacks(labelled: Cases, tmp_path: Path) -> None
             score_cases(labelled, name)
 
 
+def test_a_model_without_classes_has_neither_neighbours_nor_a_second_opinion(
+    tmp_path: Path,
+) -> None:
+    cov = Coverage(*tiny.make("bert_encoder"), max_length=12, progress=False)
+    rows, train = Rows.make(tiny.texts(6)), Rows.make(TRAIN)
+    cases = cases_of(cov.run(rows, tmp_path / "run.mncover", train).data)
+    assert "surprise" in available(cases)
+    with pytest.raises(SettingsError, match="neighbours needs a model that answers with one class"):
+        score_cases(cases, "neighbours")
+    with pytest.raises(SettingsError, match="second needs a model that answers with one class"):
+        second_opinion(cases, cases.data)
+
+
 def test_a_comparison_has_every_score_that_the_data_has(labelled: Cases) -> None:
     chosen, groups = np.arange(4), [np.arange(len(labelled))]
     assert {"neighbours", "surprise"} <= {

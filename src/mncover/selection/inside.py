@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from mncover.data.store import CoverageData
 from mncover.data.table import UNKNOWN, Table
-from mncover.errors import DataFileError, MismatchError
+from mncover.errors import DataFileError, MismatchError, SettingsError
 from mncover.selection.cases import NEIGHBOURS, Cases
 from mncover.types import Text
 
@@ -32,16 +32,21 @@ def no_signatures(cases: Cases) -> str:
 
 def no_neighbours(cases: Cases) -> str:
     """Return "" if the classes of the training texts and of the answers are known too."""
-    if lacks := no_signatures(cases):
+    if lacks := no_signatures(cases) or _no_answers("neighbours", cases):
         return lacks
-    if cases.data.table.probabilities.shape[1] < 2:
-        return "neighbours needs a model with classes, and this one has none."
     space = cases.data.space
     if space is None or (space.labels == UNKNOWN).all():
         return (
             "the data does not have the classes of the training texts: run the suite again with "
             "a --train file whose labels (--label FIELD) are the model's classes."
         )
+    return ""
+
+
+def _no_answers(method: str, cases: Cases) -> str:
+    """Say so if no text was answered with a class: there is none, or several may be true."""
+    if (cases.data.table["prediction"] == UNKNOWN).all():
+        return f"{method} needs a model that answers with one class, and this one does not."
     return ""
 
 
@@ -72,6 +77,8 @@ def second_opinion(cases: Cases, other: CoverageData) -> Array:
 
     Texts are matched by what they say; refuse data that lacks some, or a model of other classes.
     """
+    if lacks := _no_answers("second", cases):
+        raise SettingsError(lacks)
     mine, theirs = cases.data.identity.labels, other.identity.labels
     if [name.casefold() for name in mine] != [name.casefold() for name in theirs]:
         raise MismatchError(
