@@ -1,4 +1,4 @@
-"""`mncover select`: write the cases worth keeping. Only two ways to choose run the model."""
+"""`mncover select`: write the cases worth keeping. Few ways to choose run the model."""
 
 from __future__ import annotations
 
@@ -11,39 +11,48 @@ import numpy as np
 from rich.console import Console
 
 from mncover.cli import options as o
+from mncover.cli.fit import cases_in, dev_cases, second_if_known, with_fitted, with_second
 from mncover.cli.options import Config, flag, listed, option, written
 from mncover.coverage import Coverage
-from mncover.errors import DataFileError, MismatchError, SettingsError
+from mncover.errors import MismatchError, SettingsError
+from mncover.report.fits import fit_table, fit_to_json, fit_words
 from mncover.report.sets import comparison_table, comparison_to_json, conclusions
 from mncover.selection.budgets import Indices, Limit, choose, groups_of, parse_budget
-from mncover.selection.cases import Cases, cases_of, reduced_suite
+from mncover.selection.cases import Cases, reduced_suite
 from mncover.selection.chance import Found, compare_methods, count_failures
+from mncover.selection.fit import Combination
 from mncover.selection.scores import GAINS, SCORES, score_cases
 from mncover.suites.formats import copy_records, save_suite
 
 RUNNING = ("sequential", "greedy")
 OUTPUT = "The reduced suite to write; only compare if not given."
+BY = f"What to choose by: {listed(*SCORES, *RUNNING)}. [gain; with --fit: fitted]"
+OTHER = "Another model's data file of the same texts, for `second`."
+FIT = "For `fitted`: labelled texts, or a data file of them, to fit a combination of scores to."
 QUANTILE = "Of the cases with a score above 0, take those from this quantile up."
 
 
 @o.configured(
-    *("metric", "train", "train_limit", *o.FIELDS, *o.LOADING),
+    *("metric", "train", "train_limit", *o.FIELDS, "label", *o.LOADING),
     metric="The criterion that gains are about. [the first that was measured]",
     train="For sequential and greedy: the texts that set the ranges.",
-    masks="For sequential and greedy: the masks that were used.",
+    label="For --fit: the field that holds the correct class.",
+    masks="For sequential, greedy and --fit: the masks that were used.",
 )
 def select(
     file: o.DataFile = None,
     output: Annotated[Path | None, written(OUTPUT)] = None,
-    by: Annotated[str, option(f"What to choose by: {listed(*SCORES, *RUNNING)}.")] = "gain",
+    by: Annotated[str | None, option(BY)] = None,
     budget: Annotated[str | None, option("Cases to take of every test, such as 20% or 5.")] = None,
     threshold: Annotated[float | None, option("Take cases with a score above this.")] = None,
     quantile: Annotated[float | None, option(QUANTILE, min=0, max=1)] = None,
     overall: Annotated[bool, flag("--overall", "Take from the suite as a whole.")] = False,
     seed: o.Seed = 0,
     suite: Annotated[Path | None, option("The file that was run, if it has moved.", "FILE")] = None,
+    other: Annotated[Path | None, option(OTHER, "FILE")] = None,
+    fit: Annotated[Path | None, option(FIT, "FILE")] = None,
     model: Annotated[
-        str | None, option("For sequential and greedy: the model, if it has moved.")
+        str | None, option("For sequential, greedy and --fit: the model, if it has moved.")
     ] = None,
     *,
     config: Config,
@@ -52,7 +61,14 @@ def select(
 ) -> None:
     """Choose the cases that are worth running again, and compare the choice with chance."""
     path = file or Path(config.output)
-    cases = _cases(path)
+    by = by or ("gain" if fit is None else "fitted")
+    cases, fitted = cases_in(path), None
+    if other is not None:
+        cases = with_second(cases, other)
+    if fit is not None:
+        dev = dev_cases(fit, path, model, config, quiet)
+        dev = dev if other is None else second_if_known(dev, other, o.speaker(quiet))
+        cases, fitted = with_fitted(cases, dev, seed)
     limit = _limit(budget, threshold, quantile)
     groups = groups_of(cases.test, overall)
     metric = config.metric or cases.data.identity.main.name
@@ -68,15 +84,7 @@ def select(
     if not quiet:
         mine = count_failures(cases, chosen, by)
         others = compare_methods(cases, chosen, groups, seed)
-        _tell(cases, mine, others, output, as_json)
-
-
-def _cases(path: Path) -> Cases:
-    try:
-        return cases_of(Coverage.load(path).data)
-    except DataFileError as error:
-        why = str(error)
-        raise DataFileError(why if str(path) in why else f"{path}: {why}.") from None
+        _tell(cases, mine, others, fitted, output, as_json)
 
 
 def _limit(budget: str | None, threshold: float | None, quantile: float | None) -> Limit:
@@ -136,12 +144,22 @@ def _write(cases: Cases, chosen: Indices, source: Path | None, output: Path) -> 
 
 
 def _tell(
-    cases: Cases, mine: Found, others: Sequence[Found], output: Path | None, as_json: bool
+    cases: Cases,
+    mine: Found,
+    others: Sequence[Found],
+    fitted: Combination | None,
+    output: Path | None,
+    as_json: bool,
 ) -> None:
     if as_json:
-        print(json.dumps(comparison_to_json(cases, mine, others), indent=1))
+        content = comparison_to_json(cases, mine, others)
+        content |= {} if fitted is None else {"fit": fit_to_json(fitted)}
+        print(json.dumps(content, indent=1))
         return
     console = Console()
+    if fitted is not None:
+        console.print(fit_table(fitted))
+        console.print(fit_words(fitted), "\n", markup=False, highlight=False)
     console.print(comparison_table(cases, mine, others))
     for line in conclusions(cases, mine, others):
         console.print(line, markup=False, highlight=False)

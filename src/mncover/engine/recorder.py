@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from mncover.data import datafile
 from mncover.data.files import Say, Unfinished, partial_path, silent
-from mncover.data.identity import Run
+from mncover.data.identity import Identity, Run
 from mncover.data.maps import Bits
 from mncover.data.signatures import Signatures
 from mncover.data.store import CoverageData
@@ -215,6 +215,35 @@ class Recorder:
                 prediction=self.engine.subject.predictions(probabilities),
             )
         )
+
+
+def answered(engine: Engine, rows: Rows, identity: Identity) -> CoverageData:
+    """Return data of texts that were only answered: it has signatures, and no coverage.
+
+    Ranges are not needed. `identity` is that of the measurement it is to be compared with.
+    """
+    numbered = rows.numbered(engine.subject.labels)
+    probabilities, signatures = engine.answers(rows.texts)
+    data = CoverageData(identity)
+    data.space, data.runs = engine.space, [Run.start(str(rows.path), texts=len(rows))]
+    data.add_rows(
+        Table.make(
+            rows.texts,
+            probabilities,
+            dict.fromkeys(identity.names, UNKNOWN),
+            signatures,
+            run=0,
+            number=np.arange(len(rows)),
+            context=data.context_number(""),
+            index=rows.indices,
+            case=UNKNOWN,
+            length=UNKNOWN,
+            truncated=False,
+            label=numbered.labels,
+            prediction=engine.subject.predictions(probabilities),
+        )
+    )
+    return data
 
 
 class SuiteRun:

@@ -6,7 +6,9 @@ fails if the model's class is not its label. No torch here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +16,12 @@ from numpy.typing import NDArray
 from mncover.data.store import CoverageData
 from mncover.data.table import UNKNOWN
 from mncover.errors import DataFileError
+from mncover.selection.nearest import Nearest, nearest
 from mncover.suites.judging import FAILS, NOT_JUDGED, PASSES, complete_cases, judge_run, outline_of
 from mncover.suites.model import Outline, Suite
 from mncover.types import Text
+
+NEIGHBOURS = 20  # training texts that scores look at
 
 
 @dataclass(frozen=True)
@@ -25,6 +30,7 @@ class Cases:
 
     `test` is the number of each case's test among `tests`, `rows` has its rows in the data's
     table, `number` its place in the suite. `outline` is that of its suite of tests, if any.
+    `given` has scores of the cases, by name, that took more than their data to compute.
     """
 
     data: CoverageData
@@ -34,6 +40,7 @@ class Cases:
     number: NDArray[np.int64]
     rows: list[NDArray[np.int64]]
     verdicts: NDArray[np.int8]
+    given: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -41,6 +48,17 @@ class Cases:
     def sums(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the sum over the texts of each case."""
         return np.array([values[rows].sum() for rows in self.rows], dtype=np.float64)
+
+    def largest(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the largest value among the texts of each case."""
+        return np.array([values[rows].max() for rows in self.rows], dtype=np.float64)
+
+    @cached_property
+    def nearest(self) -> Nearest:
+        """The nearest training texts of each row of the table, in the middle layer."""
+        space = self.data.space
+        assert space is not None  # whoever asks has made sure
+        return nearest(self.data.table.signatures[:, space.middle], space.reference, NEIGHBOURS)
 
     def texts(self, case: int) -> tuple[Text, ...]:
         """Return the texts of a case."""

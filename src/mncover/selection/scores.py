@@ -1,7 +1,8 @@
 """What cases can be chosen by, the largest first: a registry of scores. No torch here.
 
 A new score is a function of the cases and a seed, and a line in the registry. The gain of a case
-is that of all its texts together, its uncertainty that of the most uncertain text.
+is that of all its texts together, its uncertainty that of the most uncertain text. What takes more
+than a data file, such as another model's answers, is computed beforehand and given with the cases.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from mncover.criteria import CRITERIA
 from mncover.data.results import gain_share, gains, touched_neurons
 from mncover.errors import SettingsError
+from mncover.selection import inside
 from mncover.selection.cases import Cases
 from mncover.suites.judging import FAILS
 
@@ -48,6 +50,10 @@ def _no_gains(criterion: str | None, cases: Cases) -> str:
 def _no_classes(method: str, cases: Cases) -> str:
     several = cases.data.table.probabilities.shape[1] > 1
     return "" if several else f"{method} needs a model with classes, and this one has none."
+
+
+def _not_given(method: str, needs: str, cases: Cases) -> str:
+    return "" if method in cases.given else f"{method} needs {needs}."
 
 
 # Uncertainty of a text, from its class probabilities: the usual rivals of coverage.
@@ -101,8 +107,7 @@ def _novelty(cases: Cases, seed: int = 0) -> Array:
 
 def _uncertainty(measure: Callable[[Array], Array], cases: Cases, seed: int = 0) -> Array:
     probabilities = cases.data.table.probabilities.astype(np.float64)
-    found = np.nan_to_num(measure(probabilities), nan=0.0)
-    return np.array([found[rows].max() for rows in cases.rows], dtype=np.float64)
+    return cases.largest(np.nan_to_num(measure(probabilities), nan=0.0))
 
 
 def _failing(cases: Cases, seed: int) -> Array:
@@ -122,6 +127,10 @@ def _uncertain(method: str, measure: Callable[[Array], Array], summary: str) -> 
     return Score(summary, partial(_uncertainty, measure), partial(_no_classes, method))
 
 
+def _given(method: str, needs: str, summary: str) -> Score:
+    return Score(summary, lambda cases, _: cases.given[method], partial(_not_given, method, needs))
+
+
 SCORES: dict[str, Score] = {
     "gain": _gains_of("cover", "what the case added to Cover in the order of the run"),
     "mngain": _gains_of("mncover", "what it added to mnCover"),
@@ -134,6 +143,24 @@ SCORES: dict[str, Score] = {
     "deep_gini": _uncertain("deep_gini", deep_gini, "how uncertain the model was: DeepGini"),
     "margin": _uncertain(
         "margin", margin, "how uncertain the model was: distance of the two most probable classes"
+    ),
+    "neighbours": Score(
+        "how many of the nearest training texts have another class than the answer",
+        inside.neighbours,
+        inside.no_neighbours,
+    ),
+    "surprise": Score(
+        "how far away the nearest training texts are", inside.surprise, inside.no_signatures
+    ),
+    "second": _given(
+        "second",
+        "another model's data file of the same texts: --other FILE",
+        "how little another model believes the answer",
+    ),
+    "fitted": _given(
+        "fitted",
+        "labelled texts that it is fitted to: --fit FILE",
+        "how likely the answer is wrong, by a combination of scores",
     ),
     "length": Score(
         "how many tokens it has", lambda cases, _: cases.sums(cases.data.table["length"])
