@@ -157,7 +157,7 @@ def test_texts_of_strangers_stay_text(finder: Finder, tmp_path: Path) -> None:
     assert "&lt;script&gt;" in page
     assert "default-src 'none'" in page
     for content in (page, screen):
-        assert "red \ufffd[31m [bold]loud[/bold] \ufffdback" in content
+        assert r"red \x1b[31m [bold]loud[/bold] \u202eback" in content
         assert not re.search("[\x1b\u202a-\u202e]", content)
     assert "<script>document" in screen
     assert to_json(typical)["groups"][0]["cases"][1]["texts"] == (STEERING,)

@@ -54,7 +54,15 @@ def _start(
 
 _COMMANDS: tuple[Command, ...] = (
     *(run.run, reports.report, reports.json, reports.html, reports.combine, select.select),
-    *(next.next, found.found, sets.curve, sets.compare, augment.augment, augment.transform, masks.masks),
+    *(
+        next.next,
+        found.found,
+        sets.curve,
+        sets.compare,
+        augment.augment,
+        augment.transform,
+        masks.masks,
+    ),
     demo.demo,
 )
 for _command in _COMMANDS:

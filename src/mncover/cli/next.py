@@ -232,11 +232,13 @@ def _made_of(batch: Batch, looked: set[int]) -> dict[str, Any]:
     """Return how the cases of a batch were chosen; `looked` are the clusters of earlier ones."""
     kinds = {why: [item for item in batch if item.why == why] for why in ("start", "likely")}
     explored = [item.cluster for item in batch if item.why == "explore"]
+    survey = sum(item.why == "survey" for item in batch)
     return {
         "number": batch[0].batch if batch else None,
         "cases": len(batch),
         **{why: len(items) for why, items in kinds.items()},
         "explore": len(explored),
+        "survey": survey,
         "expected": round(batch.expected, 2) if kinds["likely"] else None,
         "start_clusters": len({item.cluster for item in kinds["start"]}),
         "clusters": sorted(set(explored)),
@@ -273,6 +275,8 @@ def _made(made: dict[str, Any]) -> Iterator[str]:
     if made["explore"]:
         clusters, new = _n(len(made["clusters"]), "cluster"), len(made["new_clusters"])
         parts.append(f"{made['explore']:,} to explore, from {clusters} ({new:,} never looked at)")
+    if made["survey"]:
+        parts.append(f"{made['survey']:,} at random, to estimate what is left")
     yield f"Batch {made['number']}: {_n(made['cases'], 'case')}; {'; '.join(parts)}."
     if made["expected"] is None:
         yield "It learns once there are verdicts of both kinds, ok and wrong."

@@ -26,7 +26,8 @@ MOST_CLASSES = 9  # more have no key of their own
 REASONS = {
     "start": "to begin with: it stands for texts that the model treats alike",
     "likely": "it resembles failures",
-    "explore": "drawn to explore",
+    "explore": "to explore: no failure is known where it lies",
+    "survey": "drawn at random",
     "given": "judged before",
 }
 
@@ -49,10 +50,8 @@ def read_key() -> str:
 
 
 def why_of(item: Item) -> str:
-    """Return why a case was chosen, for people."""
-    if item.why != "likely":
-        return REASONS[item.why]
-    return f"{REASONS[item.why]} (chance of failing {display_percent(item.expected, 0)} %)"
+    """Return why a case was chosen; not how likely it is to fail, which would sway the judge."""
+    return REASONS[item.why]
 
 
 class Review:

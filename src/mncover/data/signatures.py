@@ -65,10 +65,15 @@ class SignatureSpace:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return everything by name, as files keep it."""
-        named = {f"{part}.mean": one for part, one in zip(PARTS, self.means, strict=True)}
+        named: dict[str, NDArray[Any]] = {}
+        named |= {f"{part}.mean": one for part, one in zip(PARTS, self.means, strict=True)}
         for part, one in zip(PARTS, self.components, strict=True):
             named[f"{part}.components"] = one
-        own = {"reference": self.reference, "places": self.places, "labels": self.labels}
+        own: dict[str, NDArray[Any]] = {
+            "reference": self.reference,
+            "places": self.places,
+            "labels": self.labels,
+        }
         return {**named, **own}
 
     @classmethod
@@ -136,4 +141,4 @@ def project(pooled: NDArray[np.floating], mean: Floats, components: Floats) -> N
     [[2.0]]
     """
     found = (pooled.astype(np.float64) - mean) @ components.T.astype(np.float64)
-    return np.clip(found, -MAX_STATE, MAX_STATE)
+    return np.asarray(np.clip(found, -MAX_STATE, MAX_STATE))

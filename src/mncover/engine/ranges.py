@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,8 @@ from safetensors.numpy import save_file
 
 from mncover.data.files import Unfinished, replacing
 from mncover.data.layout import Layout
-from mncover.data.signatures import Signatures, SignatureSpace, learn_space, reference_places
+from mncover.data.signatures import SignatureSpace, learn_space, reference_places
+from mncover.data.table import Signatures
 from mncover.engine.batches import distinct
 from mncover.engine.kernels.base import Kernels
 from mncover.engine.measure import Advance, measure
@@ -84,7 +86,7 @@ class Ranges:
     def save(self, path: Path) -> None:
         """Write the ranges to a file, replacing it in one step."""
         about = {"format": FORMAT, "texts": self.texts, "layout": self.layout.to_json()}
-        arrays = {"low": self.low, "high": self.high}
+        arrays: dict[str, NDArray[Any]] = {"low": self.low, "high": self.high}
         arrays |= {f"pooled.{i}": states for i, states in enumerate(self.pooled)}
         if self.space is not None:
             arrays |= {f"space.{name}": array for name, array in self.space.arrays().items()}

@@ -21,9 +21,8 @@ from mncover.data import datafile
 from mncover.data.files import Say, Unfinished, partial_path, silent
 from mncover.data.identity import Identity, Run
 from mncover.data.maps import Bits
-from mncover.data.signatures import Signatures
 from mncover.data.store import CoverageData
-from mncover.data.table import UNKNOWN, NewCells, Table
+from mncover.data.table import UNKNOWN, NewCells, Signatures, Table
 from mncover.engine.batches import Encoding
 from mncover.engine.engine import Engine
 from mncover.engine.kernels.base import Array
@@ -85,9 +84,9 @@ class Recorder:
             with self._all_or_nothing(self.total):
                 maps = self._maps_of(part.contexts[0])
                 done = 0
-                for encodings, *found in self.engine.hit(part.texts, maps):
+                for encodings, found, signatures in self.engine.hit(part.texts, maps):
                     piece = part.part(slice(done, done + len(encodings)))
-                    self._add_rows(piece, encodings, *found, {})
+                    self._add_rows(piece, encodings, found, signatures, {})
                     done += len(piece)
             for name, bits in maps.items():  # not before: until here it is its own backup
                 self.total[name] |= bits

@@ -94,7 +94,8 @@ class PoolReader:
 
     def begin(self, rows: list[int], ids: Tensor) -> Read:
         """Take a batch."""
-        return partial(self._read, rows, self.inner and self.inner.begin(rows, ids))
+        read = None if self.inner is None else self.inner.begin(rows, ids)
+        return partial(self._read, rows, read)
 
     def _read(
         self, rows: list[int], read: Read | None, kind: Kind, layer: int, tensor: Tensor

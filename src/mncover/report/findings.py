@@ -17,7 +17,7 @@ from mncover.report.tables import plain_table
 from mncover.selection.finder import Finder, Item
 from mncover.selection.findings import MIN_DRAWN, Estimate, Findings
 from mncover.selection.found_groups import Group, group_failures, judged_in_order
-from mncover.types import __version__, display_percent, visible, shorten
+from mncover.types import __version__, display_percent, shorten, visible
 
 FORMAT_VERSION = 1
 LONGEST = 140  # characters of a text
@@ -135,7 +135,12 @@ def chosen(item: Item) -> str:
     """Say how a case came to be judged."""
     if item.why == "given":
         return "judged without being asked about"
-    how = {"start": "to start with", "explore": "drawn to explore", "likely": "likely to fail"}
+    how = {
+        "start": "to start with",
+        "explore": "to explore",
+        "likely": "likely to fail",
+        "survey": "at random",
+    }
     share = "" if item.why == "start" else f" ({100 * item.expected:.0f} %)"
     return f"batch {item.batch}, {how[item.why]}{share}"
 

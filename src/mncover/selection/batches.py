@@ -1,9 +1,9 @@
-"""Choose the next cases to judge: the likeliest to fail, and some to explore with.
+"""Choose the next cases to judge: those likely to fail, and some to explore with.
 
-Most of a batch is what a regression on outputs and inside, fitted to the verdicts so far, takes
-for failures. The rest is drawn at random from clusters that were looked at least, each case with
-a chance that is kept: so it finds failures of another kind, and `findings.py` can estimate
-from it how many are left.
+Four fifths of a batch are what a forest of decision trees, fitted to the verdicts so far, takes for
+failures. One fifth explores. Most of that looks where no failure was found yet: at the likeliest
+case of a cluster that was looked at least. The rest is a survey: cases drawn at random, from which
+`findings.py` can estimate how many failures are left.
 """
 
 from __future__ import annotations
@@ -13,106 +13,127 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mncover.selection.journal import Asked
-from mncover.selection.pool import Floats, Pool, require_sklearn, standardised
+from mncover.selection.journal import Asked, Why
+from mncover.selection.pool import Floats, Pool, require_sklearn
 
-EXPLORE = 0.2
-STRENGTH = 0.1  # of the regression: the inverse of its penalty
+EXPLORE = 0.2  # of a batch
+SURVEY = 0.3  # of what explores
+TREES = 100
+# Of two cases that are about as likely to fail, the one whose cluster was asked about less comes
+# first: with this weight an e-fold number of cases in a cluster costs 5 points of likelihood.
+SPREAD = 0.05
+
+Ints = NDArray[np.int64]
+Free = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
     """The positions of the cases that were asked about, and of those judged whether they fail."""
 
-    asked: NDArray[np.int64]
-    judged: NDArray[np.int64]
+    asked: Ints
+    judged: Ints
     fails: NDArray[np.bool_]
 
 
 class Chooser:
     """Chooses batches from a pool; `clusters` has the cluster of each case."""
 
-    def __init__(
-        self, pool: Pool, clusters: NDArray[np.int64], explore: float = EXPLORE, seed: int = 0
-    ) -> None:
+    def __init__(self, pool: Pool, clusters: Ints, explore: float = EXPLORE, seed: int = 0) -> None:
         self.pool, self.clusters, self.explore, self.seed = pool, clusters, explore, seed
-        self.features = standardised(np.concatenate([pool.outputs, pool.inside], axis=1))
+        self.n_clusters = int(clusters.max()) + 1
+        self.features = np.concatenate([pool.outputs, pool.inside], axis=1).astype(np.float32)
 
     def predict(self, seen: Seen) -> Floats | None:
         """Return how likely each case is to fail; None before there are verdicts of both kinds."""
         if len(np.unique(seen.fails)) < 2:
             return None
-        regression = require_sklearn("sklearn.linear_model").LogisticRegression
-        model = regression(C=STRENGTH, max_iter=300, tol=1e-3)
-        model.fit(self.features[seen.judged], seen.fails)
-        return np.asarray(model.predict_proba(self.features)[:, 1], dtype=np.float64)
+        trees = require_sklearn("sklearn.ensemble").ExtraTreesClassifier
+        forest = trees(TREES, min_samples_leaf=2, random_state=self.seed, n_jobs=-1)
+        forest.fit(self.features[seen.judged], seen.fails)
+        return np.asarray(forest.predict_proba(self.features)[:, 1], dtype=np.float64)
 
     def choose(self, n: int, seen: Seen, batch: int) -> list[Asked]:
         """Return the next n cases, by position; fewer if fewer are left."""
-        left = np.ones(len(self.pool), dtype=bool)
-        left[seen.asked] = False
-        size = min(n, int(left.sum()))
+        free = np.ones(len(self.pool), dtype=bool)
+        free[seen.asked] = False
+        size = min(n, int(free.sum()))
         exploring = round(self.explore * size)
         predicted = self.predict(seen)
+        # Before there is a prediction, every case is expected to fail as often as those judged.
         rate = float(seen.fails.mean()) if len(seen.fails) else 0.5
         expected = np.full(len(self.pool), rate) if predicted is None else predicted
-        looked = np.bincount(self.clusters[seen.asked], minlength=int(self.clusters.max()) + 1)
+        choice = _Choice(self, free, self._counts(seen.asked), expected, batch)
         if predicted is None:
-            chosen = self._spread(left, looked, size - exploring)
+            choice.start(size - exploring)
         else:
-            order = np.argsort(-np.where(left, predicted, -1.0), kind="stable")
-            chosen = order[: size - exploring]
-        why = "start" if predicted is None else "likely"
-        found = [
-            Asked(int(i), batch, why, int(self.clusters[i]), float(expected[i])) for i in chosen
-        ]
-        left[chosen] = False
-        looked = looked + np.bincount(self.clusters[chosen], minlength=len(looked))
-        return found + self._explore(left, looked, expected, exploring, batch)
+            choice.take_likely(size - exploring)
+        hit = self._counts(seen.judged[seen.fails]) > 0
+        survey = round(SURVEY * exploring)
+        choice.search(exploring - survey, hit)
+        choice.survey(survey, np.random.default_rng([self.seed, batch]))
+        return choice.asked
 
-    def _spread(
-        self, left: NDArray[np.bool_], looked: NDArray[np.int64], n: int
-    ) -> NDArray[np.int64]:
-        """Return the most uncertain case of each cluster, the largest clusters first, in turns."""
-        counts, chosen = looked.copy(), []
-        sizes = np.bincount(self.clusters[left], minlength=len(looked))
-        free = left.copy()
+    def _counts(self, positions: Ints) -> Ints:
+        """Return how many of some cases are in each cluster."""
+        return np.bincount(self.clusters[positions], minlength=self.n_clusters)
+
+
+class _Choice:
+    """A batch that is being put together, one case after the other.
+
+    `free` says which cases may still be asked about, `counts` how many of each cluster were.
+    """
+
+    def __init__(
+        self, chooser: Chooser, free: Free, counts: Ints, expected: Floats, batch: int
+    ) -> None:
+        self.pool, self.clusters = chooser.pool, chooser.clusters
+        self.free, self.counts, self.expected, self.batch = free, counts.copy(), expected, batch
+        self.asked: list[Asked] = []
+
+    def start(self, n: int) -> None:
+        """Take the most uncertain case of each cluster, the largest clusters first, in turns."""
         for _ in range(n):
-            sizes = np.bincount(self.clusters[free], minlength=len(looked))
+            sizes = self._sizes()
             alive = np.flatnonzero(sizes)
-            best = alive[np.lexsort((-sizes[alive], counts[alive]))[0]]
-            members = np.flatnonzero(free & (self.clusters == best))
-            pick = members[self.pool.uncertainty[members].argmax()]
-            chosen.append(pick)
-            free[pick] = False
-            counts[best] += 1
-        return np.array(chosen, dtype=np.int64)
+            cluster = alive[np.lexsort((-sizes[alive], self.counts[alive]))[0]]
+            self._take(self._best_of(cluster, self.pool.uncertainty), "start")
 
-    def _explore(
-        self,
-        left: NDArray[np.bool_],
-        looked: NDArray[np.int64],
-        expected: Floats,
-        n: int,
-        batch: int,
-    ) -> list[Asked]:
-        """Draw cases one after the other, each with a chance that is known."""
-        rng = np.random.default_rng([self.seed, batch])
-        free, counts, found = left.copy(), looked.copy(), []
+    def take_likely(self, n: int) -> None:
+        """Take the cases that are likeliest to fail, spread over clusters a little."""
+        likely = np.where(self.free, self.expected, -np.inf)
         for _ in range(n):
-            chances = self._chances(free, counts)
-            pick = int(rng.choice(len(chances), p=chances))
-            group, rest = int(self.clusters[pick]), float(expected[free].sum())
-            about = group, float(expected[pick]), float(chances[pick]), rest
-            found.append(Asked(pick, batch, "explore", *about))
-            free[pick] = False
-            counts[group] += 1
-        return found
+            scores = likely - SPREAD * np.log1p(self.counts)[self.clusters]
+            position = int(scores.argmax())
+            self._take(position, "likely")
+            likely[position] = -np.inf
 
-    def _chances(self, free: NDArray[np.bool_], counts: NDArray[np.int64]) -> Floats:
-        """Return the probability with which each case is drawn next; 0 if it is not free."""
-        sizes = np.bincount(self.clusters[free], minlength=len(counts))
-        weight = np.where(sizes > 0, 1.0 / (1.0 + counts) ** 2, 0.0)
-        each = np.where(sizes > 0, weight / np.maximum(sizes, 1), 0.0)[self.clusters]
-        chances = np.where(free, each, 0.0)
-        return np.asarray(chances / chances.sum())
+    def search(self, n: int, hit: NDArray[np.bool_]) -> None:
+        """Take the likeliest case of clusters without a known failure, the least known first."""
+        for _ in range(n):
+            sizes = self._sizes()
+            alive = np.flatnonzero(sizes)
+            keys = (-sizes[alive], self.counts[alive], hit[alive])
+            self._take(self._best_of(alive[np.lexsort(keys)[0]], self.expected), "explore")
+
+    def survey(self, n: int, rng: np.random.Generator) -> None:
+        """Draw cases at random, and keep the chance of each."""
+        for _ in range(n):
+            left = np.flatnonzero(self.free)
+            rest = float(self.expected[left].sum())
+            self._take(int(rng.choice(left)), "survey", 1 / len(left), rest)
+
+    def _sizes(self) -> Ints:
+        return np.bincount(self.clusters[self.free], minlength=len(self.counts))
+
+    def _best_of(self, cluster: int, scores: Floats) -> int:
+        members = np.flatnonzero(self.free & (self.clusters == cluster))
+        return int(members[scores[members].argmax()])
+
+    def _take(self, position: int, why: Why, *drawn: float) -> None:
+        cluster = int(self.clusters[position])
+        about = cluster, float(self.expected[position])
+        self.asked.append(Asked(position, self.batch, why, *about, *drawn))
+        self.free[position] = False
+        self.counts[cluster] += 1

@@ -24,7 +24,7 @@ from mncover.types import fingerprint_texts
 
 Verdict = Literal["ok", "wrong"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
-Why = Literal["start", "likely", "explore", "given"]
+Why = Literal["start", "likely", "explore", "survey", "given"]
 WHYS: tuple[Why, ...] = get_args(Why)
 VERSION = 1
 

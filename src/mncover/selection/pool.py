@@ -69,7 +69,7 @@ def _margins(probabilities: Floats) -> Floats:
 def standardised(values: Floats) -> Floats:
     """Return columns of mean 0 and spread 1; a column of one value becomes 0."""
     spread = values.std(axis=0)
-    return (values - values.mean(axis=0)) / np.where(spread > 0, spread, 1)
+    return np.asarray((values - values.mean(axis=0)) / np.where(spread > 0, spread, 1))
 
 
 def cluster(inside: Floats, seed: int = 0) -> NDArray[np.int64]:
