@@ -31,12 +31,14 @@ class SignatureSpace:
     """A projection for each part, and the middle part of some calibration texts.
 
     `means` [width] and `components` [dimensions, width] turn the pooled states of a part into its
-    dimensions. `reference` has a row for each calibration text that was kept, `places` where it
+    dimensions, which lie between `low` and `high` for those texts. `reference` has a row for each calibration text that was kept, `places` where it
     is among them, and `labels` its class, or UNKNOWN.
     """
 
     means: tuple[Floats, ...]
     components: tuple[Floats, ...]
+    low: Floats
+    high: Floats
     reference: Signatures
     places: NDArray[np.int64]
     labels: NDArray[np.int32]
@@ -81,15 +83,18 @@ class SignatureSpace:
         """Make a space from what `arrays` returned; refuse what does not fit together."""
         means = tuple(arrays[f"{part}.mean"].astype("<f4", copy=False) for part in PARTS)
         parts = tuple(arrays[f"{part}.components"].astype("<f4", copy=False) for part in PARTS)
+        low, high = (arrays[name].astype("<f4", copy=False) for name in ("low", "high"))
+        size = sum(len(one) for one in parts)
         reference, n = arrays["reference"].astype("<f2", copy=False), len(arrays["places"])
         places, labels = arrays["places"].astype("<i8"), arrays["labels"].astype("<i4")
         fits = all(
             c.ndim == 2 and m.shape == c.shape[1:] for m, c in zip(means, parts, strict=True)
         )
         lists = reference.shape[:1] == labels.shape == places.shape == (n,)
+        lists &= low.shape == high.shape == (size,)
         if not fits or not lists or reference.shape[1:] != (len(parts[0]),):
             raise DataFileError("its projection of signatures does not fit together")
-        return cls(means, parts, reference, places, labels)
+        return cls(means, parts, low, high, reference, places, labels)
 
 
 def reference_places(texts: int, widths: Sequence[int]) -> NDArray[np.int64]:
@@ -114,9 +119,18 @@ def learn_space(
         mean, found = _principal(states[known].astype(np.float64))
         means.append(mean)
         components.append(found)
-    middle = project(pooled[0][known], means[0], components[0]).astype(np.float16)
-    labels = np.full(int(known.sum()), UNKNOWN, dtype=np.int32)
-    return SignatureSpace(tuple(means), tuple(components), middle, places[known], labels)
+    parts = zip(pooled, means, components, strict=True)
+    signatures = [project(states[known], *how).astype(np.float16) for states, *how in parts]
+    whole = np.concatenate(signatures, axis=1).astype(np.float32)
+    return SignatureSpace(
+        tuple(means),
+        tuple(components),
+        whole.min(axis=0),
+        whole.max(axis=0),
+        signatures[0],
+        places[known],
+        np.full(int(known.sum()), UNKNOWN, dtype=np.int32),
+    )
 
 
 def _principal(states: NDArray[np.float64]) -> tuple[Floats, Floats]:
