@@ -71,12 +71,8 @@ class SignatureSpace:
         named |= {f"{part}.mean": one for part, one in zip(PARTS, self.means, strict=True)}
         for part, one in zip(PARTS, self.components, strict=True):
             named[f"{part}.components"] = one
-        own: dict[str, NDArray[Any]] = {
-            "reference": self.reference,
-            "places": self.places,
-            "labels": self.labels,
-        }
-        return {**named, **own}
+        own = ("low", "high", "reference", "places", "labels")
+        return named | {name: getattr(self, name) for name in own}
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> SignatureSpace:
