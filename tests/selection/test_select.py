@@ -13,14 +13,8 @@ from mncover.coverage import Coverage
 from mncover.errors import SettingsError
 from mncover.selection.budgets import Limit, best, choose, groups_of, parse_budget
 from mncover.selection.cases import Cases, reduced_suite
-from mncover.selection.scores import (
-    available,
-    deep_gini,
-    entropy,
-    gain_score,
-    margin,
-    score_cases,
-)
+from mncover.selection.scores import available, gain_score, score_cases
+from mncover.selection.uncertainty import deep_gini, entropy, margin
 from tests import tiny
 from tests.folders import suite_of
 from tests.selection.conftest import TRAIN

@@ -185,3 +185,27 @@ def table5(
 
     rows = [parse_row(text) for text in row]
     run_table5(rows, chosen_settings(paper, setting or []), output, config.device, quiet)
+
+
+@app.command()
+@experiment(*COMMON, "train_limit", "text", "pair", "label", "classes")
+def discovery(
+    model: ModelOption,
+    suite: Annotated[Path, option("A test suite, or a file of labelled texts.", "FILE")],
+    *,
+    config: Config,
+    pools: Annotated[int, option("How many pools of cases to draw.", "N", min=1)] = 5,
+    cases: Annotated[int, option("Cases of each test in a pool.", "N", min=1)] = 500,
+    output: o.Folder = Path("discovery"),
+    quiet: o.Quiet = False,
+) -> None:
+    """How many failures each way to choose finds, and of how many kinds."""
+    from mncover.paper.discovery import reproduce_discovery
+
+    train, texts = o.train_rows(config), o.suite_texts(suite, config)
+    cov = o.coverage_for(model, config, quiet)
+    output.mkdir(parents=True, exist_ok=True)
+    classes, say = known_way(config.classes), o.speaker(quiet)
+    data = cov.run(texts, output / "run.mncover", train, classes, say, reuse=True).data
+    console, progress = Console(quiet=quiet), False if quiet else None
+    reproduce_discovery(data, output, pools, cases, console, say, progress)

@@ -21,12 +21,15 @@ from mncover.selection.budgets import Indices, Limit, choose, groups_of, parse_b
 from mncover.selection.cases import Cases, reduced_suite
 from mncover.selection.chance import Found, compare_methods, count_failures
 from mncover.selection.fit import Combination
-from mncover.selection.scores import GAINS, SCORES, score_cases
+from mncover.selection.scores import GAINS, SCORES, available, score_cases
 from mncover.suites.formats import copy_records, save_suite
+from mncover.suites.judging import NOT_JUDGED
 
 RUNNING = ("sequential", "greedy")
 OUTPUT = "The reduced suite to write; only compare if not given."
-BY = f"What to choose by: {listed(*SCORES, *RUNNING)}. [gain; with --fit: fitted]"
+BY = (
+    f"What to choose by: {listed(*SCORES, *RUNNING)}. [diverse if no verdicts are known, else gain]"
+)
 OTHER = "Another model's data file of the same texts, for `second`."
 FIT = "For `fitted`: labelled texts, or a data file of them, to fit a combination of scores to."
 QUANTILE = "Of the cases with a score above 0, take those from this quantile up."
@@ -61,8 +64,8 @@ def select(
 ) -> None:
     """Choose the cases that are worth running again, and compare the choice with chance."""
     path = file or Path(config.output)
-    by = by or ("gain" if fit is None else "fitted")
     cases, fitted = cases_in(path), None
+    by = by or ("fitted" if fit is not None else _usual(cases))
     if other is not None:
         cases = with_second(cases, other)
     if fit is not None:
@@ -85,6 +88,12 @@ def select(
         mine = count_failures(cases, chosen, by)
         others = compare_methods(cases, chosen, groups, seed)
         _tell(cases, mine, others, fitted, output, as_json)
+
+
+def _usual(cases: Cases) -> str:
+    """Return what to choose by if nobody says: without verdicts, what looks inside."""
+    unknown = bool((cases.verdicts == NOT_JUDGED).all())
+    return "diverse" if unknown and "diverse" in available(cases) else "gain"
 
 
 def _limit(budget: str | None, threshold: float | None, quantile: float | None) -> Limit:

@@ -31,8 +31,9 @@ class SignatureSpace:
     """A projection for each part, and the middle part of some calibration texts.
 
     `means` [width] and `components` [dimensions, width] turn the pooled states of a part into its
-    dimensions, which lie between `low` and `high` for those texts. `reference` has a row for each calibration text that was kept, `places` where it
-    is among them, and `labels` its class, or UNKNOWN.
+    dimensions, which lie between `low` and `high` for those texts. `reference` has a row for each
+    calibration text that was kept, `places` where it is among them, and `labels` its class, or
+    UNKNOWN.
     """
 
     means: tuple[Floats, ...]

@@ -6,7 +6,7 @@ nor the list of open figures.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from mncover.data.files import replacing
 from mncover.data.results import Result
 from mncover.errors import MissingExtraError, SettingsError
 from mncover.report.columns import criterion_title
-from mncover.selection.sets import Comparison, Curve
+from mncover.selection.sets import Comparison, Curve, Spread
 
 if TYPE_CHECKING:
     from mncover.masks.sweep import Point
@@ -221,4 +221,43 @@ def heads_figure(result: Result) -> Any:
     axis.set_xticks(range(heads), [str(head + 1) for head in range(heads)])
     axis.set_xlabel("head")
     figure.colorbar(image, label="covered, % of the reachable bins")
+    return figure
+
+
+# Failures found.
+
+
+def discovery_figure(
+    title: str,
+    budgets: Sequence[float],
+    shares: Mapping[str, Sequence[Spread]],
+    tests: Mapping[str, Sequence[Spread]],
+) -> Any:
+    """Return what each way finds by budget: failures, in percent of the best, and tests reached."""
+    figure, axes = _subplots(
+        5.2 if not tests else 10, 4.6, columns=2 if tests else 1, squeeze=False
+    )
+    panels = [(shares, 100, "failures found, % of the best possible"), (tests, 1, "tests reached")]
+    for axis, (series, scale, label) in zip(axes[0], panels, strict=False):
+        for number, (way, spreads) in enumerate(series.items()):
+            style = "--" if way == "random" else "-"
+            color = "0.4" if way == "random" else f"C{number % 10}"
+            middle = [scale * one.mean for one in spreads]
+            ends = [
+                [scale * abs(one.mean - e) for one, e in zip(spreads, side, strict=True)]
+                for side in ([one.low for one in spreads], [one.high for one in spreads])
+            ]
+            at = _percents(budgets)
+            axis.errorbar(
+                at, middle, yerr=ends, fmt=f"o{style}", ms=3, lw=1.3, color=color, label=way
+            )
+        axis.set_xscale("log")
+        axis.set_xticks(_percents(budgets), [f"{100 * one:g} %" for one in budgets])
+        axis.minorticks_off()
+        axis.set_xlabel("of the pool judged")
+        axis.set_ylabel(label)
+        _plain(axis)
+    handles, names = axes[0][0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+    figure.suptitle(title)
     return figure

@@ -7,7 +7,7 @@ fails if the model's class is not its label. No torch here.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -44,6 +44,12 @@ class Cases:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def part(self, positions: NDArray[np.int64]) -> Cases:
+        """Return some of the cases, in the given order."""
+        mine = {name: getattr(self, name)[positions] for name in ("test", "number", "verdicts")}
+        given = {name: scores[positions] for name, scores in self.given.items()}
+        return replace(self, rows=[self.rows[at] for at in positions], given=given, **mine)
 
     def sums(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the sum over the texts of each case."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from mncover.data.table import Table
 from mncover.errors import MissingExtraError
-from mncover.selection.scores import entropy
+from mncover.selection.uncertainty import entropy
 
 Floats = NDArray[np.float64]
 CLUSTERS = 200

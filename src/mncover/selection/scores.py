@@ -19,6 +19,9 @@ from mncover.data.results import gain_share, gains, touched_neurons
 from mncover.errors import SettingsError
 from mncover.selection import inside
 from mncover.selection.cases import Cases
+from mncover.selection.diverse import cells_of, diverse_order
+from mncover.selection.pool import pool_of
+from mncover.selection.uncertainty import deep_gini, entropy, margin
 from mncover.suites.judging import FAILS
 
 Array = NDArray[np.float64]
@@ -56,41 +59,6 @@ def _not_given(method: str, needs: str, cases: Cases) -> str:
     return "" if method in cases.given else f"{method} needs {needs}."
 
 
-# Uncertainty of a text, from its class probabilities: the usual rivals of coverage.
-
-
-def entropy(probabilities: Array) -> Array:
-    """Return the entropy of each row in nats: 0 if sure, log of the number of classes if not.
-
-    >>> entropy(np.array([[1.0, 0.0], [0.5, 0.5]])).round(3).tolist()
-    [0.0, 0.693]
-    """
-    logs = np.log(np.where(probabilities > 0, probabilities, 1.0))
-    found: Array = -(probabilities * logs).sum(axis=-1) + 0.0
-    return found
-
-
-def deep_gini(probabilities: Array) -> Array:
-    """Return 1 less the sum of squares of each row (DeepGini; Feng et al., ISSTA 2020).
-
-    >>> deep_gini(np.array([[1.0, 0.0], [0.5, 0.5]])).tolist()
-    [0.0, 0.5]
-    """
-    found: Array = 1 - (probabilities**2).sum(axis=-1)
-    return found
-
-
-def margin(probabilities: Array) -> Array:
-    """Return 1 less the distance between the two most probable classes of each row.
-
-    >>> margin(np.array([[1.0, 0.0], [0.5, 0.5]])).tolist()
-    [0.0, 1.0]
-    """
-    p = np.sort(probabilities, axis=-1)
-    found: Array = 1 - (p[..., -1] - p[..., -2])
-    return found
-
-
 # Scores of cases.
 
 
@@ -108,6 +76,17 @@ def _novelty(cases: Cases, seed: int = 0) -> Array:
 def _uncertainty(measure: Callable[[Array], Array], cases: Cases, seed: int = 0) -> Array:
     probabilities = cases.data.table.probabilities.astype(np.float64)
     return cases.largest(np.nan_to_num(measure(probabilities), nan=0.0))
+
+
+def _diverse(cases: Cases, seed: int) -> Array:
+    space, table = cases.data.space, cases.data.table
+    assert space is not None  # as `lacks` made sure
+    pool = pool_of(table, cases.rows)
+    weights = pool.uncertainty if table.probabilities.shape[1] > 1 else np.ones(len(cases))
+    order = diverse_order(*cells_of(pool.inside, space), weights)
+    scores = np.empty(len(cases))
+    scores[order] = np.arange(len(cases), 0, -1)
+    return scores
 
 
 def _failing(cases: Cases, seed: int) -> Array:
@@ -143,6 +122,11 @@ SCORES: dict[str, Score] = {
     "deep_gini": _uncertain("deep_gini", deep_gini, "how uncertain the model was: DeepGini"),
     "margin": _uncertain(
         "margin", margin, "how uncertain the model was: distance of the two most probable classes"
+    ),
+    "diverse": Score(
+        "what is new inside the model, times how uncertain it was; one case after the other",
+        _diverse,
+        inside.no_signatures,
     ),
     "neighbours": Score(
         "how many of the nearest training texts have another class than the answer",
