@@ -27,11 +27,11 @@ TINY = 1e-9
 class Pool:
     """One row per case. `outputs` and `inside` are features, `uncertainty` its largest entropy.
 
-    `inside` has no columns if the data has no signatures.
+    `inside` is in single precision, and has no columns if the data has no signatures.
     """
 
     outputs: Floats
-    inside: Floats
+    inside: NDArray[np.floating]
     uncertainty: Floats
 
     def __len__(self) -> int:
@@ -44,12 +44,13 @@ def pool_of(table: Table, rows: Sequence[NDArray[np.int64]]) -> Pool:
     sizes = np.array([len(mine) for mine in rows], dtype=np.int64)
     starts = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes)[:-1]])[: len(sizes)]
     probabilities = np.nan_to_num(table.probabilities[flat].astype(np.float64))
-    inside = np.nan_to_num(table.signatures[flat].astype(np.float64))
+    inside = np.nan_to_num(table.signatures[flat].astype(np.float32))
     uncertain = entropy(probabilities)
     margins, logits = _margins(probabilities), np.log(np.maximum(probabilities, TINY))
 
-    def over(function: np.ufunc, values: Floats) -> Floats:
-        return np.asarray(function.reduceat(values, starts, axis=0)) if len(sizes) else values
+    def over(function: np.ufunc, values: Any) -> Any:
+        single = len(sizes) == len(flat)  # as in a file of texts, which may be large
+        return values if single else function.reduceat(values, starts, axis=0)
 
     spread = (over(np.maximum, logits) - over(np.minimum, logits)).max(axis=1, initial=0)
     worst, smallest = over(np.maximum, uncertain), over(np.minimum, margins)
@@ -66,21 +67,24 @@ def _margins(probabilities: Floats) -> Floats:
     return np.asarray(p[:, -1] - p[:, -2])
 
 
-def standardised(values: Floats) -> Floats:
+def standardised(values: NDArray[np.floating]) -> NDArray[np.floating]:
     """Return columns of mean 0 and spread 1; a column of one value becomes 0."""
     spread = values.std(axis=0)
     return np.asarray((values - values.mean(axis=0)) / np.where(spread > 0, spread, 1))
 
 
-def cluster(inside: Floats, seed: int = 0) -> NDArray[np.int64]:
+def cluster(inside: NDArray[np.floating], seed: int = 0) -> NDArray[np.int64]:
     """Return the number of the cluster that each case is in, by what is inside the model."""
     kmeans = require_sklearn("sklearn.cluster").KMeans
-    points = standardised(inside).astype(np.float32)
+    points = standardised(inside).astype(np.float32, copy=False)
     rng = np.random.default_rng(seed)
     sample = rng.choice(len(points), min(len(points), CLUSTER_SAMPLE), replace=False)
     distinct = len(np.unique(points[sample], axis=0))
     k = max(1, min(CLUSTERS, distinct, len(points) // 5))
-    model = kmeans(k, n_init=1, max_iter=15, random_state=seed).fit(points[np.sort(sample)])
+    # Random centres: the usual careful choice takes much longer for this number of clusters, and the
+    # clusters only have to spread out what is looked at.
+    how = {"init": "random", "n_init": 1, "max_iter": 10, "random_state": seed}
+    model = kmeans(k, **how).fit(points[np.sort(sample)])
     return np.asarray(model.predict(points), dtype=np.int64)
 
 
