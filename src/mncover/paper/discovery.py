@@ -28,6 +28,7 @@ from mncover.report.tables import plain_table, write_json, write_text
 from mncover.selection.batches import EXPLORE, Chooser
 from mncover.selection.cases import Cases, cases_of
 from mncover.selection.chance import chances
+from mncover.selection.diverse import cells_of
 from mncover.selection.pool import Pool, cluster, pool_of
 from mncover.selection.rehearsal import rehearse
 from mncover.selection.scores import available, score_cases
@@ -104,7 +105,9 @@ def _by_next(what: str, explore: float, cases: Cases, n: int, seed: int) -> Ints
     inside = nothing if what == "outputs" else whole.inside
     pool = Pool(outputs, inside, whole.uncertainty)
     clusters = cluster(inside if inside.shape[1] else outputs, seed)
-    chooser = Chooser(pool, clusters, explore, seed)
+    space = None if what == "outputs" else cases.data.space
+    cells = None if space is None else cells_of(inside, space)
+    chooser = Chooser(pool, clusters, cells, explore, seed)
     journal = rehearse(chooser, cases.verdicts == FAILS, n)
     return np.array([one.case for one in journal.asked], dtype=np.int64)
 
@@ -221,8 +224,8 @@ def explanation(found: Discovery) -> str:
     return (
         f"{found.model} on {found.suite}: {found.pools} pools of {found.cases:,.0f} cases, of "
         f"which {100 * found.failure_rate:.0f} % fail{tests}. Each cell: failures over those of "
-        f"chance, failures in percent of what the best possible choice finds with its 95 % interval over "
-        f"pools{reached}."
+        f"chance, failures in percent of what the best possible choice finds with its 95 % "
+        f"interval over pools{reached}."
     )
 
 

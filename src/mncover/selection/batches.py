@@ -1,9 +1,9 @@
 """Choose the next cases to judge: those likely to fail, and some to explore with.
 
 Four fifths of a batch are what a forest of decision trees, fitted to the verdicts so far, takes for
-failures. One fifth explores. Most of that looks where no failure was found yet: at the likeliest
-case of a cluster that was looked at least. The rest is a survey: cases drawn at random, from which
-`findings.py` can estimate how many failures are left.
+failures. One fifth explores. Most of that are cases that do something new inside the model, compared
+with all cases asked about before, and that the model is not sure of (`diverse.py`). The rest is a
+survey: cases drawn at random, from which `findings.py` can estimate how many failures are left.
 """
 
 from __future__ import annotations
@@ -19,9 +19,6 @@ from mncover.selection.pool import Floats, Pool, require_sklearn
 EXPLORE = 0.2  # of a batch
 SURVEY = 0.3  # of what explores
 TREES = 100
-# Of two cases that are about as likely to fail, the one whose cluster was asked about less comes
-# first: with this weight an e-fold number of cases in a cluster costs 5 points of likelihood.
-SPREAD = 0.05
 
 Ints = NDArray[np.int64]
 Free = NDArray[np.bool_]
@@ -65,12 +62,11 @@ class Chooser:
         expected = np.full(len(self.pool), rate) if predicted is None else predicted
         choice = _Choice(self, free, self._counts(seen.asked), expected, batch)
         if predicted is None:
-            choice.start(size - exploring)
+            choice.spread(size - exploring, "start")
         else:
             choice.take_likely(size - exploring)
-        hit = self._counts(seen.judged[seen.fails]) > 0
         survey = round(SURVEY * exploring)
-        choice.search(exploring - survey, hit)
+        choice.explore(exploring - survey)
         choice.survey(survey, np.random.default_rng([self.seed, batch]))
         return choice.asked
 
@@ -88,34 +84,34 @@ class _Choice:
     def __init__(
         self, chooser: Chooser, free: Free, counts: Ints, expected: Floats, batch: int
     ) -> None:
-        self.pool, self.clusters = chooser.pool, chooser.clusters
+        self.pool, self.clusters, self.cells = chooser.pool, chooser.clusters, chooser.cells
         self.free, self.counts, self.expected, self.batch = free, counts.copy(), expected, batch
         self.asked: list[Asked] = []
 
-    def start(self, n: int) -> None:
-        """Take the most uncertain case of each cluster, the largest clusters first, in turns."""
+    def spread(self, n: int, why: Why) -> None:
+        """Take the most uncertain case of a cluster that was looked at least, largest first."""
         for _ in range(n):
-            sizes = self._sizes()
+            sizes = np.bincount(self.clusters[self.free], minlength=len(self.counts))
             alive = np.flatnonzero(sizes)
             cluster = alive[np.lexsort((-sizes[alive], self.counts[alive]))[0]]
-            self._take(self._best_of(cluster, self.pool.uncertainty), "start")
+            members = np.flatnonzero(self.free & (self.clusters == cluster))
+            self._take(int(members[self.pool.uncertainty[members].argmax()]), why)
 
     def take_likely(self, n: int) -> None:
-        """Take the cases that are likeliest to fail, spread over clusters a little."""
-        likely = np.where(self.free, self.expected, -np.inf)
-        for _ in range(n):
-            scores = likely - SPREAD * np.log1p(self.counts)[self.clusters]
-            position = int(scores.argmax())
-            self._take(position, "likely")
-            likely[position] = -np.inf
+        """Take the cases that are likeliest to fail; of equal ones the most uncertain."""
+        left = np.flatnonzero(self.free)
+        order = np.lexsort((-self.pool.uncertainty[left], -self.expected[left]))
+        for position in left[order[:n]]:
+            self._take(int(position), "likely")
 
-    def search(self, n: int, hit: NDArray[np.bool_]) -> None:
-        """Take the likeliest case of clusters without a known failure, the least known first."""
-        for _ in range(n):
-            sizes = self._sizes()
-            alive = np.flatnonzero(sizes)
-            keys = (-sizes[alive], self.counts[alive], hit[alive])
-            self._take(self._best_of(alive[np.lexsort(keys)[0]], self.expected), "explore")
+    def explore(self, n: int) -> None:
+        """Take cases that are new inside the model and uncertain."""
+        if self.cells is None:
+            self.spread(n, "explore")
+            return
+        before = np.flatnonzero(~self.free)
+        for position in self.cells.order(self.pool.uncertainty, n, before):
+            self._take(int(position), "explore")
 
     def survey(self, n: int, rng: np.random.Generator) -> None:
         """Draw cases at random, and keep the chance of each."""
@@ -123,13 +119,6 @@ class _Choice:
             left = np.flatnonzero(self.free)
             rest = float(self.expected[left].sum())
             self._take(int(rng.choice(left)), "survey", 1 / len(left), rest)
-
-    def _sizes(self) -> Ints:
-        return np.bincount(self.clusters[self.free], minlength=len(self.counts))
-
-    def _best_of(self, cluster: int, scores: Floats) -> int:
-        members = np.flatnonzero(self.free & (self.clusters == cluster))
-        return int(members[scores[members].argmax()])
 
     def _take(self, position: int, why: Why, *drawn: float) -> None:
         cluster = int(self.clusters[position])

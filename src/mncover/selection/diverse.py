@@ -9,6 +9,7 @@ one still tells cases apart when the coarse one is full.
 from __future__ import annotations
 
 import heapq
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,43 +22,58 @@ GRIDS = (10, 100)
 LITTLE = 1e-4  # what a case without new cells counts: then the more uncertain one comes first
 
 
-def cells_of(signatures: Floats, space: SignatureSpace) -> tuple[NDArray[np.int64], int]:
-    """Return the cells that each row hits, [rows, dimensions * grids], and which is no cell.
+@dataclass(frozen=True)
+class Cells:
+    """The cells that each case hits, [cases, dimensions * grids]; `nothing` stands for no cell."""
+
+    hits: NDArray[np.int32]
+    nothing: int
+
+    def order(
+        self, weights: Floats, n: int | None = None, before: NDArray[np.int64] | None = None
+    ) -> NDArray[np.int64]:
+        """Return cases in the order of taking: the most new cells times weight, again and again.
+
+        `before` are cases that were taken already. Without `n` all others are returned. New cells
+        only ever become fewer, so a case that is still the best when counted again is the best.
+        """
+        hit = np.zeros(self.nothing + 1, dtype=bool)
+        hit[self.nothing] = True
+        free = np.ones(len(self.hits), dtype=bool)
+        if before is not None:
+            free[before] = False
+            hit[self.hits[before]] = True
+        left = np.flatnonzero(free)
+        scores = -((~hit[self.hits[left]]).sum(axis=1) + LITTLE) * weights[left]
+        heap = list(zip(scores.tolist(), left.tolist(), strict=True))
+        heapq.heapify(heap)
+        taken: list[int] = []
+        while heap and (n is None or len(taken) < n):
+            _, case = heapq.heappop(heap)
+            new = int((~hit[self.hits[case]]).sum())
+            score = -(new + LITTLE) * float(weights[case])
+            if heap and (score, case) > heap[0]:
+                heapq.heappush(heap, (score, case))
+                continue
+            taken.append(case)
+            hit[self.hits[case]] = True
+        return np.array(taken, dtype=np.int64)
+
+
+def cells_of(signatures: NDArray[np.floating], space: SignatureSpace) -> Cells:
+    """Return the cells that each row hits.
 
     A value outside its range, or NaN, hits nothing, and so does a dimension of one value.
     """
     low, high = space.low.astype(np.float64), space.high.astype(np.float64)
     nothing = sum(GRIDS) * space.size
     width = np.where(high > low, high - low, np.nan)
+    inside = (signatures >= low) & (signatures <= high) & (high > low)
+    share = np.nan_to_num((signatures - low) / width)
     found, start = [], 0
     for bins in GRIDS:
-        share = (signatures - low) / width * bins
-        inside = (signatures >= low) & (signatures <= high) & (high > low)
-        number = np.minimum(np.nan_to_num(share).astype(np.int64), bins - 1)
+        number = np.minimum((share * bins).astype(np.int64), bins - 1)
         cells = start + np.arange(space.size) * bins + number
-        found.append(np.where(inside, cells, nothing))
+        found.append(np.where(inside, cells, nothing).astype(np.int32))
         start += bins * space.size
-    return np.concatenate(found, axis=1), nothing
-
-
-def diverse_order(cells: NDArray[np.int64], nothing: int, weights: Floats) -> NDArray[np.int64]:
-    """Return the rows in the order of taking: the most new cells times weight, again and again.
-
-    New cells only ever become fewer, so a row that is still best when counted again is the best.
-    """
-    hit = np.zeros(nothing + 1, dtype=bool)
-    hit[nothing] = True
-    first = -((cells != nothing).sum(axis=1) + LITTLE) * weights
-    heap = [(score, row) for row, score in enumerate(first.tolist())]
-    heapq.heapify(heap)
-    order: list[int] = []
-    while heap:
-        _, row = heapq.heappop(heap)
-        new = int((~hit[cells[row]]).sum())
-        score = -(new + LITTLE) * float(weights[row])
-        if heap and (score, row) > heap[0]:
-            heapq.heappush(heap, (score, row))
-            continue
-        order.append(row)
-        hit[cells[row]] = True
-    return np.array(order, dtype=np.int64)
+    return Cells(np.concatenate(found, axis=1), nothing)

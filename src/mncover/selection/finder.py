@@ -17,6 +17,7 @@ from mncover.data.table import UNKNOWN
 from mncover.errors import DataFileError, SettingsError
 from mncover.selection.batches import EXPLORE, Chooser, Seen
 from mncover.selection.cases import case_rows
+from mncover.selection.diverse import cells_of
 from mncover.selection.findings import Findings, summarize_findings
 from mncover.selection.journal import VERDICTS, Asked, Journal, Verdict, Why, subject_key
 from mncover.selection.pool import cluster, pool_of
@@ -109,7 +110,9 @@ class Finder:
         """What chooses; it reads outputs and signatures, nothing else."""
         pool = pool_of(self.data.table, self.rows)
         inside = pool.inside if pool.inside.shape[1] else pool.outputs
-        return Chooser(pool, cluster(inside, self.seed), self.explore, self.seed)
+        space = self.data.space
+        cells = None if space is None else cells_of(pool.inside, space)
+        return Chooser(pool, cluster(inside, self.seed), cells, self.explore, self.seed)
 
     def next(self, n: int = 50) -> Batch:
         """Return the next n cases to judge; none is ever returned twice."""

@@ -85,7 +85,9 @@ def _points(finder: Finder) -> Floats:
     Signatures stay as they are: with all columns made equally wide, small groups fall apart.
     """
     pool = finder.chooser.pool
-    return pool.inside if pool.inside.shape[1] else standardised(pool.outputs)
+    return np.asarray(
+        pool.inside if pool.inside.shape[1] else standardised(pool.outputs), dtype=np.float64
+    )
 
 
 def _merged(points: Floats, clusters: Positions, failing: Positions, seed: int) -> Positions:

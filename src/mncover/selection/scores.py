@@ -19,7 +19,7 @@ from mncover.data.results import gain_share, gains, touched_neurons
 from mncover.errors import SettingsError
 from mncover.selection import inside
 from mncover.selection.cases import Cases
-from mncover.selection.diverse import cells_of, diverse_order
+from mncover.selection.diverse import cells_of
 from mncover.selection.pool import pool_of
 from mncover.selection.uncertainty import deep_gini, entropy, margin
 from mncover.suites.judging import FAILS
@@ -83,7 +83,7 @@ def _diverse(cases: Cases, seed: int) -> Array:
     assert space is not None  # as `lacks` made sure
     pool = pool_of(table, cases.rows)
     weights = pool.uncertainty if table.probabilities.shape[1] > 1 else np.ones(len(cases))
-    order = diverse_order(*cells_of(pool.inside, space), weights)
+    order = cells_of(pool.inside, space).order(weights)
     scores = np.empty(len(cases))
     scores[order] = np.arange(len(cases), 0, -1)
     return scores
