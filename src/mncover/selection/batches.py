@@ -1,9 +1,9 @@
 """Choose the next cases to judge: those likely to fail, and some to explore with.
 
 Four fifths of a batch are what a forest of decision trees, fitted to the verdicts so far, takes for
-failures. One fifth explores. Most of that are cases that do something new inside the model, compared
-with all cases asked about before, and that the model is not sure of (`diverse.py`). The rest is a
-survey: cases drawn at random, from which `findings.py` can estimate how many failures are left.
+failures. One fifth explores. Most of that are cases that do something new inside the model,
+compared with all cases asked about before, and that the model is not sure of (`diverse.py`). The
+rest is a survey: cases drawn at random, from which `findings.py` can estimate how many failures are left.
 """
 
 from __future__ import annotations
@@ -34,10 +34,21 @@ class Seen:
 
 
 class Chooser:
-    """Chooses batches from a pool; `clusters` has the cluster of each case."""
+    """Chooses batches from a pool; `clusters` has the cluster of each case.
 
-    def __init__(self, pool: Pool, clusters: Ints, explore: float = EXPLORE, seed: int = 0) -> None:
-        self.pool, self.clusters, self.explore, self.seed = pool, clusters, explore, seed
+    `cells` are those of the cases' signatures; without them it explores by clusters.
+    """
+
+    def __init__(
+        self,
+        pool: Pool,
+        clusters: Ints,
+        cells: Cells | None = None,
+        explore: float = EXPLORE,
+        seed: int = 0,
+    ) -> None:
+        self.pool, self.clusters, self.cells = pool, clusters, cells
+        self.share, self.seed = explore, seed
         self.n_clusters = int(clusters.max()) + 1
         self.features = np.concatenate([pool.outputs, pool.inside], axis=1).astype(np.float32)
 
@@ -55,7 +66,7 @@ class Chooser:
         free = np.ones(len(self.pool), dtype=bool)
         free[seen.asked] = False
         size = min(n, int(free.sum()))
-        exploring = round(self.explore * size)
+        exploring = round(self.share * size)
         predicted = self.predict(seen)
         # Before there is a prediction, every case is expected to fail as often as those judged.
         rate = float(seen.fails.mean()) if len(seen.fails) else 0.5
