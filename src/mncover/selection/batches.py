@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from mncover.selection.diverse import Cells
 from mncover.selection.journal import Asked, Why
 from mncover.selection.pool import Floats, Pool, require_sklearn
 
