@@ -220,9 +220,9 @@ def explanation(found: Discovery) -> str:
     reached = ", and in brackets the tests with a failure among them" if tests else ""
     return (
         f"{found.model} on {found.suite}: {found.pools} pools of {found.cases:,.0f} cases, of "
-        f"which {100 * found.failure_rate:.0f} % fail{tests}. Each cell: failures over those of chance, "
-        f"failures in percent of what the best possible choice finds with its 95 % interval over "
-        f"pools{reached}."
+        f"which {100 * found.failure_rate:.0f} % fail{tests}. Each cell: failures over those of "
+        "chance, failures in percent of what the best possible choice finds with its 95 % interval "
+        f"over pools{reached}."
     )
 
 

@@ -31,9 +31,9 @@ def cells_of(signatures: Floats, space: SignatureSpace) -> tuple[NDArray[np.int6
     width = np.where(high > low, high - low, np.nan)
     found, start = [], 0
     for bins in GRIDS:
-        share = (signatures - low) / width * bins
         inside = (signatures >= low) & (signatures <= high) & (high > low)
-        number = np.minimum(np.nan_to_num(share).astype(np.int64), bins - 1)
+        share = np.where(inside, (signatures - low) / width, 0) * bins
+        number = np.minimum(share.astype(np.int64), bins - 1)
         cells = start + np.arange(space.size) * bins + number
         found.append(np.where(inside, cells, nothing))
         start += bins * space.size
