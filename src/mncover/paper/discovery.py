@@ -182,10 +182,8 @@ def _outcomes(
         for at, budget in enumerate(budgets):
             lifts, shares, tests = [], [], []
             for pool, each in zip(pools, by_pool, strict=True):
-                failing, size = (
-                    int((pool.verdicts == FAILS).sum()),
-                    max(1, round(budget * len(pool))),
-                )
+                failing = int((pool.verdicts == FAILS).sum())
+                size = max(1, round(budget * len(pool)))
                 lifts.append(each[at][0] / size / (failing / len(pool)))
                 shares.append(each[at][0] / min(size, failing))
                 tests.append(each[at][1])
@@ -194,35 +192,46 @@ def _outcomes(
     return outcomes
 
 
-def discovery_table(found: Discovery) -> Table:
-    """Return a row for each way: share of the best possible, and tests reached, by budget."""
+def discovery_tables(found: Discovery) -> dict[str, Table]:
+    """Return a table of each figure, by title: a row for each way, a column for each budget."""
+    tables = {
+        "Failures over those of chance:": _table(found, lambda one: one.lift, 1, 2),
+        "Failures, % of what the best possible choice finds:": _table(
+            found, lambda one: one.of_best, 100, 0
+        ),
+    }
+    if found.failing_tests > 1:
+        title = "Tests with a failure among the cases taken:"
+        tables[title] = _table(found, lambda one: one.tests, 1, 1)
+    return tables
+
+
+def _table(
+    found: Discovery, figure: Callable[[Outcome], Spread], scale: float, digits: int
+) -> Table:
     budgets = list(dict.fromkeys(one.budget for one in found.outcomes))
-    table = plain_table("Chosen by", *(f"{budget:.0%}" for budget in budgets), width=24)
+    table = plain_table("Chosen by", *(f"{budget:.0%}" for budget in budgets), width=19)
     for name in dict.fromkeys(one.way for one in found.outcomes):
-        mine = [one for one in found.outcomes if one.way == name]
-        table.add_row(name, *(_cell(one, found.failing_tests > 1) for one in mine))
+        mine = [figure(one) for one in found.outcomes if one.way == name]
+        table.add_row(name, *(_cell(one, scale, digits) for one in mine))
     return table
 
 
-def _cell(one: Outcome, with_tests: bool) -> str:
-    half = (
-        ""
-        if math.isnan(one.of_best.low)
-        else f" ± {100 * (one.of_best.high - one.of_best.mean):.0f}"
-    )
-    tests = f" ({one.tests.mean:.1f})" if with_tests else ""
-    return f"{one.lift.mean:.2f}, {100 * one.of_best.mean:.0f}{half} %{tests}"
+def _cell(one: Spread, scale: float, digits: int) -> str:
+    mean = f"{scale * one.mean:.{digits}f}"
+    if math.isnan(one.low):
+        return mean
+    return f"{mean} ± {scale * (one.high - one.mean):.{digits}f}"
 
 
 def explanation(found: Discovery) -> str:
-    """Return what the table shows, and about which pools."""
+    """Return what the tables are about."""
     tests = f" in {found.failing_tests:.0f} tests" if found.failing_tests > 1 else ""
-    reached = ", and in brackets the tests with a failure among them" if tests else ""
+    spread = ", with their 95 % intervals" if found.pools > 1 else ""
     return (
         f"{found.model} on {found.suite}: {found.pools} pools of {found.cases:,.0f} cases, of "
-        f"which {100 * found.failure_rate:.0f} % fail{tests}. Each cell: failures over those of "
-        "chance, failures in percent of what the best possible choice finds with its 95 % interval "
-        f"over pools{reached}."
+        f"which {100 * found.failure_rate:.0f} % fail{tests}. Columns are shares of a pool that "
+        f"are taken; figures are means over pools{spread}."
     )
 
 
@@ -235,16 +244,18 @@ def reproduce_discovery(
     say: Say = silent,
     progress: bool | None = None,
 ) -> Discovery:
-    """Compare all ways on a run, and write table, JSON and figure to a folder."""
+    """Compare all ways on a run, and write tables, JSON and figure to a folder."""
     require_plotting()
     found = discover(data, pools, per_test, progress=progress)
     write_json(output / "discovery.json", asdict(found))
 
     def show(console: Console) -> None:
         console.print(explanation(found), markup=False, highlight=False)
-        console.print(discovery_table(found))
+        for title, table in discovery_tables(found).items():
+            console.print(f"\n{title}", markup=False, highlight=False)
+            console.print(table)
 
-    write_text(output / "discovery.txt", show, 150)
+    write_text(output / "discovery.txt", show, 100)
     for suffix in (".png", ".svg"):
         save_figure(_figure(found), output / f"discovery{suffix}")
     show(console)
