@@ -28,10 +28,9 @@ def space_of(low: list[float], high: list[float]) -> SignatureSpace:
     parts = tuple(np.zeros((k, 2), dtype=np.float32) for k in (n, 0, 0))
     means = tuple(np.zeros(2, dtype=np.float32) for _ in parts)
     nothing: Any = np.zeros((0, n), dtype=np.float16)
-    bounds = [np.array(values, dtype=np.float32) for values in (low, high)]
-    return SignatureSpace(
-        means, parts, *bounds, nothing, np.zeros(0, dtype="<i8"), np.zeros(0, dtype="<i4")
-    )
+    lowest, highest = (np.array(values, dtype=np.float32) for values in (low, high))
+    places, labels = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32)
+    return SignatureSpace(means, parts, lowest, highest, nothing, places, labels)
 
 
 def test_cells_by_hand() -> None:
