@@ -52,7 +52,8 @@ class Chooser:
         forest = trees(TREES, min_samples_leaf=2, random_state=self.seed, n_jobs=-1)
         forest.fit(self.features[seen.judged], seen.fails)
         # Threads add up the trees in any order, and a last digit may decide between equal cases.
-        return np.round(np.asarray(forest.predict_proba(self.features)[:, 1], dtype=np.float64), 9)
+        predicted: Floats = forest.predict_proba(self.features)[:, 1].astype(np.float64).round(9)
+        return predicted
 
     def choose(self, n: int, seen: Seen, batch: int) -> list[Asked]:
         """Return the next n cases, by position; fewer if fewer are left."""
