@@ -229,6 +229,15 @@ def test_a_plain_file_of_labelled_texts_works(
     assert "Tests with a failure" not in capsys.readouterr().out
 
 
+def test_the_json_of_a_single_pool_has_null_for_its_intervals(material: Material) -> None:
+    save_suite(suite_of(), Path("tests.jsonl"))
+    assert main(command(material, "tests.jsonl", "--pools", "1", "-q")) == 0
+    text = Path("discovery/discovery.json").read_text()
+    assert "NaN" not in text
+    lift = json.loads(text)["outcomes"][0]["lift"]
+    assert lift == {"mean": 1.0, "low": None, "high": None}
+
+
 def test_a_run_without_failures_is_refused_with_one_line(
     material: Material, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -247,7 +247,7 @@ def reproduce_discovery(
     """Compare all ways on a run, and write tables, JSON and figure to a folder."""
     require_plotting()
     found = discover(data, pools, per_test, progress=progress)
-    write_json(output / "discovery.json", asdict(found))
+    write_json(output / "discovery.json", asdict(found, dict_factory=_known))
 
     def show(console: Console) -> None:
         console.print(explanation(found), markup=False, highlight=False)
@@ -261,6 +261,11 @@ def reproduce_discovery(
     show(console)
     say(f"Wrote discovery.txt, .json, .png and .svg to {output}.")
     return found
+
+
+def _known(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return fields by name; what is not a number becomes null, because JSON has no NaN."""
+    return {n: None if isinstance(v, float) and math.isnan(v) else v for n, v in fields}
 
 
 def _figure(found: Discovery) -> Any:
