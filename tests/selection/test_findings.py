@@ -60,7 +60,7 @@ def test_later_estimates_weigh_more() -> None:
 
 
 def test_an_interval_by_hand() -> None:
-    # Weights 1 and 3/5: two draws say as much as (1 + 2)^2 / (1 + 4) = 1.8 of equal weight. With
+    # Weights 1 and 2: the two draws say as much as (1 + 2)^2 / (1 + 4) = 1.8 of equal weight. With
     # half a draw at 0 and at 10 the shares are 0.6, 1.2, 0.5, 0.5 of 2.8.
     found = combined([1.0, 4.0], 0, 10)
     middle = (0.6 * 1 + 1.2 * 4 + 0.5 * 10) / 2.8
