@@ -82,7 +82,7 @@ def test_without_verdicts_it_says_so_and_ends_with_0(
         ('{"asked": {"case": 1, "batch": 1, "why": "start", "rest": "x"}}', "line 2: damaged"),
         ('{"asked": {"case": 1, "batch": null, "why": "start"}}', "line 2: damaged"),
         ('{"case": 1, "verdict": "perhaps"}', "line 2: damaged"),
-        ('{"case": 77, "verdict": "ok"}', "has no case 77"),
+        ('{"case": 77, "verdict": "ok"}', "it is about case 77"),
     ],
 )
 def test_a_damaged_journal_is_refused_in_one_line(

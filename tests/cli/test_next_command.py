@@ -87,7 +87,8 @@ def test_calling_again_goes_on_and_nothing_is_asked_twice(
 ) -> None:
     assert main(["next", "-n", "8", "-o", "batch.jsonl"]) == 0
     shown = capsys.readouterr().out
-    assert "Batch 1: 8 cases; 6 to begin with, spread over 6 clusters; 2 to explore" in shown
+    assert "Batch 1: 8 cases; 6 to begin with, spread over 6 clusters; 1 to explore" in shown
+    assert "; 1 at random, to estimate what is left" in shown
     command = "mncover next run.mncover --verdicts batch.jsonl -o batch.jsonl -n 8"
     assert command in shown
     assert "or the right class (LABEL_0, LABEL_1, LABEL_2)" in shown
@@ -98,7 +99,7 @@ def test_calling_again_goes_on_and_nothing_is_asked_twice(
         assert len(rows_of("batch.jsonl")) == size
         asked += [row["case"] for row in rows_of("batch.jsonl")]
     shown = capsys.readouterr().out
-    assert "Batch 2: 8 cases; 6 likely to fail; 2 to explore, from" in shown
+    assert "Batch 2: 8 cases; 6 likely to fail; 1 to explore, from" in shown
     assert "Failures expected in this batch: " in shown
     assert f"So far: 24 verdicts (8 new), {sum(c % 2 for c in asked[:24])} failures." in shown
     assert sorted(asked) == list(range(30))
@@ -118,7 +119,8 @@ def test_the_command_and_the_finder_choose_the_same(capsys: pytest.CaptureFixtur
         content = json.loads(capsys.readouterr().out)
         batch = finder.next(6)
         assert [row["case"] for row in content["cases"]] == [item.case for item in batch]
-        assert (content["batch"]["number"], content["batch"]["explore"]) == (number, 3)
+        made = content["batch"]
+        assert (made["number"], made["explore"], made["survey"]) == (number, 2, 1)
         finder.tell(["wrong" if verdicts[item.case] == FAILS else "ok" for item in batch])
     assert content["verdicts"] == 12
     assert content["failing"] == (verdicts[sorted(judged())] == FAILS).sum()

@@ -18,6 +18,12 @@ from mncover.data.table import UNKNOWN, Signatures
 from mncover.errors import DataFileError
 
 PARTS = ("middle", "last", "token")
+OWN = ("low", "high", "reference", "places", "labels")
+# What files keep of a space: type and number of axes.
+MEMBERS = {f"{part}.mean": ("<f4", 1) for part in PARTS}
+MEMBERS |= {f"{part}.components": ("<f4", 2) for part in PARTS}
+MEMBERS |= {"low": ("<f4", 1), "high": ("<f4", 1), "reference": ("<f2", 2)}
+MEMBERS |= {"places": ("<i8", 1), "labels": ("<i4", 1)}
 MAX_DIMENSIONS = 32  # of each part: three parts of 32 in half precision are 192 bytes
 MAX_REFERENCE = 10_000  # calibration texts that are kept to compare with
 MAX_REFERENCE_BYTES = 64 * 2**20  # their states, which wait in memory until all were run
@@ -72,26 +78,28 @@ class SignatureSpace:
         named |= {f"{part}.mean": one for part, one in zip(PARTS, self.means, strict=True)}
         for part, one in zip(PARTS, self.components, strict=True):
             named[f"{part}.components"] = one
-        own = ("low", "high", "reference", "places", "labels")
-        return named | {name: getattr(self, name) for name in own}
+        return named | {name: getattr(self, name) for name in OWN}
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> SignatureSpace:
         """Make a space from what `arrays` returned; refuse what does not fit together."""
-        means = tuple(arrays[f"{part}.mean"].astype("<f4", copy=False) for part in PARTS)
-        parts = tuple(arrays[f"{part}.components"].astype("<f4", copy=False) for part in PARTS)
-        low, high = (arrays[name].astype("<f4", copy=False) for name in ("low", "high"))
-        size = sum(len(one) for one in parts)
-        reference, n = arrays["reference"].astype("<f2", copy=False), len(arrays["places"])
-        places, labels = arrays["places"].astype("<i8"), arrays["labels"].astype("<i4")
-        fits = all(
-            c.ndim == 2 and m.shape == c.shape[1:] for m, c in zip(means, parts, strict=True)
-        )
-        lists = reference.shape[:1] == labels.shape == places.shape == (n,)
-        lists &= low.shape == high.shape == (size,)
-        if not fits or not lists or reference.shape[1:] != (len(parts[0]),):
+        if missing := [name for name in MEMBERS if name not in arrays]:
+            raise DataFileError(f"its projection of signatures lacks '{missing[0]}'")
+        try:
+            known = {name: arrays[name].astype(k, copy=False) for name, (k, _) in MEMBERS.items()}
+        except ValueError:
+            raise DataFileError("its projection of signatures has something but numbers") from None
+        means = tuple(known[f"{part}.mean"] for part in PARTS)
+        parts = tuple(known[f"{part}.components"] for part in PARTS)
+        own = [known[name] for name in OWN]
+        if any(known[name].ndim != ndim for name, (_, ndim) in MEMBERS.items()) or not (
+            all(m.shape == c.shape[1:] for m, c in zip(means, parts, strict=True))
+            and known["low"].shape == known["high"].shape == (sum(map(len, parts)),)
+            and known["reference"].shape == (len(known["places"]), len(parts[0]))
+            and known["labels"].shape == known["places"].shape
+        ):
             raise DataFileError("its projection of signatures does not fit together")
-        return cls(means, parts, low, high, reference, places, labels)
+        return cls(means, parts, *own)
 
 
 def reference_places(texts: int, widths: Sequence[int]) -> NDArray[np.int64]:

@@ -36,11 +36,11 @@ from mncover.selection.sets import Spread
 from mncover.suites.judging import FAILS, NOT_JUDGED
 
 BUDGETS = (0.01, 0.02, 0.05, 0.1)
-SCORED = ("entropy", "margin", "gain", "novelty", "diverse", "neighbours")
+SCORED = ("entropy", "margin", "gain", "novelty", "diverse")
 PART = 0.8  # of a file without tests, drawn for each pool
 
 Ints = NDArray[np.int64]
-Chosen = Callable[[Cases, int, int], Ints]  # cases, how many, seed -> positions in order
+Chosen = Callable[[Cases, Sequence[int], int], Ints]  # cases, budgets, seed -> positions in order
 
 
 def spread_of(values: Sequence[float]) -> Spread:
@@ -93,11 +93,11 @@ def draw_pool(cases: Cases, per_test: int, seed: int) -> Cases:
     return cases.part(np.concatenate([np.zeros(0, dtype=np.int64), *taken]))
 
 
-def _by_score(name: str, cases: Cases, n: int, seed: int) -> Ints:
-    return np.argsort(-score_cases(cases, name, seed), kind="stable")[:n]
+def _by_score(name: str, cases: Cases, sizes: Sequence[int], seed: int) -> Ints:
+    return np.argsort(-score_cases(cases, name, seed), kind="stable")[: max(sizes)]
 
 
-def _by_next(what: str, explore: float, cases: Cases, n: int, seed: int) -> Ints:
+def _by_next(what: str, explore: float, cases: Cases, sizes: Sequence[int], seed: int) -> Ints:
     """Let a chooser ask; `what` says which features it has: all, outputs or inside."""
     whole = pool_of(cases.data.table, cases.rows)
     nothing = np.zeros((len(cases), 0))
@@ -108,7 +108,7 @@ def _by_next(what: str, explore: float, cases: Cases, n: int, seed: int) -> Ints
     space = None if what == "outputs" else cases.data.space
     cells = None if space is None else cells_of(inside, space)
     chooser = Chooser(pool, clusters, cells, explore, seed)
-    journal = rehearse(chooser, cases.verdicts == FAILS, n)
+    journal = rehearse(chooser, cases.verdicts == FAILS, *sizes)
     return np.array([one.case for one in journal.asked], dtype=np.int64)
 
 
@@ -143,7 +143,7 @@ def discover(
             sizes = [max(1, round(share * len(pool))) for share in budgets]
             found["random"].append([_by_chance(pool, size) for size in sizes])
             for name, way in ways.items():
-                chosen = way(pool, max(sizes), seed)
+                chosen = way(pool, sizes, seed)
                 found[name].append([_counted(pool, chosen[:size]) for size in sizes])
                 advance(1)
     run, rates = data.runs[0], [float((pool.verdicts == FAILS).mean()) for pool in drawn]
@@ -185,10 +185,8 @@ def _outcomes(
         for at, budget in enumerate(budgets):
             lifts, shares, tests = [], [], []
             for pool, each in zip(pools, by_pool, strict=True):
-                failing, size = (
-                    int((pool.verdicts == FAILS).sum()),
-                    max(1, round(budget * len(pool))),
-                )
+                failing = int((pool.verdicts == FAILS).sum())
+                size = max(1, round(budget * len(pool)))
                 lifts.append(each[at][0] / size / (failing / len(pool)))
                 shares.append(each[at][0] / min(size, failing))
                 tests.append(each[at][1])
@@ -197,35 +195,46 @@ def _outcomes(
     return outcomes
 
 
-def discovery_table(found: Discovery) -> Table:
-    """Return a row for each way: share of the best possible, and tests reached, by budget."""
+def discovery_tables(found: Discovery) -> dict[str, Table]:
+    """Return a table of each figure, by title: a row for each way, a column for each budget."""
+    tables = {
+        "Failures over those of chance:": _table(found, lambda one: one.lift, 1, 2),
+        "Failures, % of what the best possible choice finds:": _table(
+            found, lambda one: one.of_best, 100, 0
+        ),
+    }
+    if found.failing_tests > 1:
+        title = "Tests with a failure among the cases taken:"
+        tables[title] = _table(found, lambda one: one.tests, 1, 1)
+    return tables
+
+
+def _table(
+    found: Discovery, figure: Callable[[Outcome], Spread], scale: float, digits: int
+) -> Table:
     budgets = list(dict.fromkeys(one.budget for one in found.outcomes))
-    table = plain_table("Chosen by", *(f"{budget:.0%}" for budget in budgets), width=24)
+    table = plain_table("Chosen by", *(f"{budget:.0%}" for budget in budgets), width=19)
     for name in dict.fromkeys(one.way for one in found.outcomes):
-        mine = [one for one in found.outcomes if one.way == name]
-        table.add_row(name, *(_cell(one, found.failing_tests > 1) for one in mine))
+        mine = [figure(one) for one in found.outcomes if one.way == name]
+        table.add_row(name, *(_cell(one, scale, digits) for one in mine))
     return table
 
 
-def _cell(one: Outcome, with_tests: bool) -> str:
-    half = (
-        ""
-        if math.isnan(one.of_best.low)
-        else f" ± {100 * (one.of_best.high - one.of_best.mean):.0f}"
-    )
-    tests = f" ({one.tests.mean:.1f})" if with_tests else ""
-    return f"{one.lift.mean:.2f}, {100 * one.of_best.mean:.0f}{half} %{tests}"
+def _cell(one: Spread, scale: float, digits: int) -> str:
+    mean = f"{scale * one.mean:.{digits}f}"
+    if math.isnan(one.low):
+        return mean
+    return f"{mean} ± {scale * (one.high - one.mean):.{digits}f}"
 
 
 def explanation(found: Discovery) -> str:
-    """Return what the table shows, and about which pools."""
+    """Return what the tables are about."""
     tests = f" in {found.failing_tests:.0f} tests" if found.failing_tests > 1 else ""
-    reached = ", and in brackets the tests with a failure among them" if tests else ""
+    spread = ", with their 95 % intervals" if found.pools > 1 else ""
     return (
         f"{found.model} on {found.suite}: {found.pools} pools of {found.cases:,.0f} cases, of "
-        f"which {100 * found.failure_rate:.0f} % fail{tests}. Each cell: failures over those of "
-        f"chance, failures in percent of what the best possible choice finds with its 95 % "
-        f"interval over pools{reached}."
+        f"which {100 * found.failure_rate:.0f} % fail{tests}. Columns are shares of a pool that "
+        f"are taken; figures are means over pools{spread}."
     )
 
 
@@ -238,21 +247,28 @@ def reproduce_discovery(
     say: Say = silent,
     progress: bool | None = None,
 ) -> Discovery:
-    """Compare all ways on a run, and write table, JSON and figure to a folder."""
+    """Compare all ways on a run, and write tables, JSON and figure to a folder."""
     require_plotting()
     found = discover(data, pools, per_test, progress=progress)
-    write_json(output / "discovery.json", asdict(found))
+    write_json(output / "discovery.json", asdict(found, dict_factory=_known))
 
     def show(console: Console) -> None:
         console.print(explanation(found), markup=False, highlight=False)
-        console.print(discovery_table(found))
+        for title, table in discovery_tables(found).items():
+            console.print(f"\n{title}", markup=False, highlight=False)
+            console.print(table)
 
-    write_text(output / "discovery.txt", show, 150)
+    write_text(output / "discovery.txt", show, 100)
     for suffix in (".png", ".svg"):
         save_figure(_figure(found), output / f"discovery{suffix}")
     show(console)
     say(f"Wrote discovery.txt, .json, .png and .svg to {output}.")
     return found
+
+
+def _known(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return fields by name; what is not a number becomes null, because JSON has no NaN."""
+    return {n: None if isinstance(v, float) and math.isnan(v) else v for n, v in fields}
 
 
 def _figure(found: Discovery) -> Any:

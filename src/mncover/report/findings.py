@@ -114,7 +114,7 @@ def rests_on(found: Findings) -> str:
     )
     return (
         f"The estimate rests on the {found.drawn:,} judged cases that were drawn at random with "
-        "known chances, corrected by the regression's predictions." + (others if chosen else "")
+        "known chances, corrected by what was predicted." + (others if chosen else "")
     )
 
 
@@ -146,7 +146,7 @@ def chosen(item: Item) -> str:
 
 
 EXPECTED = (
-    "Expected: what the regression predicts for the cases without a verdict. It learns from cases "
+    "Expected: what is predicted for the cases without a verdict. Predictions rest on cases "
     "that were not drawn at random, so these numbers need not add up to the estimate."
 )
 

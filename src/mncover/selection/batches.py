@@ -3,7 +3,8 @@
 Four fifths of a batch are what a forest of decision trees, fitted to the verdicts so far, takes for
 failures. One fifth explores. Most of that are cases that do something new inside the model,
 compared with all cases asked about before, and that the model is not sure of (`diverse.py`). The
-rest is a survey: cases drawn at random, from which `findings.py` can estimate how many failures are left.
+rest is a survey: cases drawn at random, from which `findings.py` can estimate how many failures
+are left.
 """
 
 from __future__ import annotations
@@ -60,7 +61,9 @@ class Chooser:
         trees = require_sklearn("sklearn.ensemble").ExtraTreesClassifier
         forest = trees(TREES, min_samples_leaf=2, random_state=self.seed, n_jobs=-1)
         forest.fit(self.features[seen.judged], seen.fails)
-        return np.asarray(forest.predict_proba(self.features)[:, 1], dtype=np.float64)
+        # Threads add up the trees in any order, and a last digit may decide between equal cases.
+        predicted: Floats = forest.predict_proba(self.features)[:, 1].astype(np.float64).round(9)
+        return predicted
 
     def choose(self, n: int, seen: Seen, batch: int) -> list[Asked]:
         """Return the next n cases, by position; fewer if fewer are left."""

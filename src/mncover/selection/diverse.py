@@ -69,7 +69,7 @@ def cells_of(signatures: NDArray[np.floating], space: SignatureSpace) -> Cells:
     nothing = sum(GRIDS) * space.size
     width = np.where(high > low, high - low, np.nan)
     inside = (signatures >= low) & (signatures <= high) & (high > low)
-    share = np.nan_to_num((signatures - low) / width)
+    share = np.where(inside, (signatures - low) / width, 0)
     found, start = [], 0
     for bins in GRIDS:
         number = np.minimum((share * bins).astype(np.int64), bins - 1)

@@ -17,6 +17,8 @@ from mncover.selection.chance import random_interval
 from mncover.selection.journal import Journal
 
 MIN_DRAWN = 5  # cases drawn at random, below which nothing is estimated
+HALF = 0.5  # of a draw, for each end of what is possible
+NORMAL = 1.96  # standard deviations to either side hold 95 %
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,19 +111,23 @@ def combined(each: list[float], least: float, most: float) -> Estimate:
     """Return the mean of single estimates with its 95 % interval, within what is possible.
 
     Later ones rest on better predictions, so they weigh more: by their place. Given those before
-    it each is unbiased, so they do not correlate, and the variances of the weighted add up.
+    it each is unbiased, so they do not correlate, and the variances of the weighted add up. Where
+    failures are rare a few draws may hold none of them, and then do not vary: so the interval, not
+    the value, also has half a draw that found what is least possible and half a draw that found
+    what is most, as Jeffreys' prior does for a share.
     """
-    from scipy.stats import t  # slow to import
-
-    values, weights = np.array(each), np.arange(1.0, len(each) + 1)
-    weights /= weights.sum()
-    mean = float((weights * values).sum())
-    spread = math.sqrt(
-        float((weights**2 * (values - mean) ** 2).sum()) * len(each) / (len(each) - 1)
+    weights = np.arange(1.0, len(each) + 1)
+    value = min(max(float(np.average(each, weights=weights)), least), most)
+    # As many draws of equal weight would say as much.
+    draws = weights.sum() ** 2 / (weights**2).sum()
+    values = np.array([*each, least, most])
+    shares = np.array([*(weights / weights.sum() * draws), HALF, HALF]) / (draws + 2 * HALF)
+    middle = float((shares * values).sum())
+    variance = float((shares * (values - middle) ** 2).sum()) / (draws + 2 * HALF)
+    half = NORMAL * math.sqrt(variance)
+    return Estimate(
+        value, min(value, max(middle - half, least)), max(value, min(middle + half, most))
     )
-    half = float(t.ppf(0.975, len(each) - 1)) * spread
-    bounds = [min(max(value, least), most) for value in (mean, mean - half, mean + half)]
-    return Estimate(*bounds)
 
 
 def _less(total: Estimate, failing: int) -> Estimate:

@@ -12,17 +12,19 @@ BATCH = 50
 
 
 def rehearse(
-    chooser: Chooser, fails: NDArray[np.bool_], budget: int, batch: int = BATCH
+    chooser: Chooser, fails: NDArray[np.bool_], *stops: int, batch: int = BATCH
 ) -> Journal:
-    """Ask for batches until `budget` cases are judged; cases are known by their position.
+    """Ask for batches until the last of some numbers of cases is judged; none goes over a stop.
 
-    The chooser sees the verdict of a case only after it has asked for it.
+    Cases are known by their position. The chooser sees the verdict of a case only after it has
+    asked for it.
     """
     journal = Journal("")
-    while len(journal.asked) < min(budget, len(fails)):
-        asked = np.array([one.case for one in journal.asked], dtype=np.int64)
-        size = min(batch, budget - len(asked))
-        new = chooser.choose(size, Seen(asked, asked, fails[asked]), journal.batches + 1)
-        journal.ask(new)
-        journal.tell({one.case: "wrong" if fails[one.case] else "ok" for one in new})
+    for stop in sorted(stops):
+        while len(journal.asked) < min(stop, len(fails)):
+            asked = np.array([one.case for one in journal.asked], dtype=np.int64)
+            size = min(batch, stop - len(asked))
+            new = chooser.choose(size, Seen(asked, asked, fails[asked]), journal.batches + 1)
+            journal.ask(new)
+            journal.tell({one.case: "wrong" if fails[one.case] else "ok" for one in new})
     return journal
