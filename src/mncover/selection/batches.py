@@ -59,7 +59,7 @@ class Chooser:
         if len(np.unique(seen.fails)) < 2:
             return None
         trees = require_sklearn("sklearn.ensemble").ExtraTreesClassifier
-        forest = trees(TREES, min_samples_leaf=2, random_state=self.seed, n_jobs=-1)
+        forest = trees(TREES, min_samples_leaf=2, random_state=self.seed)
         forest.fit(self.features[seen.judged], seen.fails)
         # Threads add up the trees in any order, and a last digit may decide between equal cases.
         predicted: Floats = forest.predict_proba(self.features)[:, 1].astype(np.float64).round(9)
