@@ -230,7 +230,7 @@ def test_exploring_takes_new_cells_first_and_nothing_that_was_asked() -> None:
         Chooser(pool, clusters, Cells(hits, 7)), np.arange(6) > 0, np.array([1]), np.ones(6), 1
     )
     choice.explore(4)
-    # By hand: 2 × 0.5, then 1 × 0.9, then 2 × 0.3; then nothing is new, and 0.9 is above 0.2.
+    # By hand: 2 * 0.5, then 1 * 0.9, then 2 * 0.3; then nothing is new, and 0.9 is above 0.2.
     assert [one.case for one in choice.asked] == [2, 3, 4, 1]
 
 
