@@ -100,6 +100,30 @@ def test_select_prints_json_and_the_same_seed_chooses_the_same(
     assert Path("a.jsonl").read_bytes() == Path("b.jsonl").read_bytes()
 
 
+def test_select_of_texts_without_verdicts_says_what_it_took_and_compares_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    command = write_material(tmp_path).run("-q")
+    command[2] = "texts.txt"
+    Path("texts.txt").write_text("\n".join(tiny.texts(30, seed=8)))
+    assert main(command) == 0
+    for by, more in (("diverse", []), ("entropy", ["--by", "entropy"])):
+        assert main(["select", "--budget", "20%", *more, "-o", "few.txt"]) == 0
+        shown = " ".join(capsys.readouterr().out.split())
+        assert shown == (
+            f"'{by}' takes 6 of 30 cases. None is judged, so nothing can be said about failures; "
+            "`mncover next` helps to find them. few.txt: 6 of 30 cases."
+        )
+        assert main(["select", "--budget", "20%", *more, "--json"]) == 0
+        unknown = dict.fromkeys(("failing", "low", "high", "tests"))
+        assert json.loads(capsys.readouterr().out) == {
+            **{"cases": 30, "judged": 0, "failing": 0},
+            "chosen": {"method": by, "cases": 6, **unknown},
+            "others": [],
+        }
+
+
 def rows_of(n: int) -> list[dict[str, Any]]:
     texts = tiny.texts(n, seed=8)
     return [

@@ -12,10 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mncover.selection import batches
-from mncover.selection.batches import SPREAD, Chooser, Seen, _Choice
+from mncover.selection.batches import Chooser, Seen, _Choice
+from mncover.selection.diverse import Cells
 from mncover.selection.journal import Asked
 from mncover.selection.pool import Pool
 from mncover.selection.rehearsal import rehearse
+from tests.selection.test_diverse import slow_order
 
 N, CLUSTERS = 300, 12
 
@@ -31,12 +33,19 @@ def pool_like(n: int = N, seed: int = 0) -> tuple[Pool, Any, Any]:
     inside = rng.normal(size=(n, 3))
     outputs = rng.normal(size=(n, 2))
     fails = inside[:, 0] + 0.5 * rng.normal(size=n) > 0.8
-    return Pool(outputs, inside, outputs[:, 0]), rng.integers(0, CLUSTERS, n), fails
+    return Pool(outputs, inside, rng.random(n).round(2)), rng.integers(0, CLUSTERS, n), fails
 
 
-def chooser_like(n: int = N, **how: Any) -> tuple[Chooser, Any]:
+def cells_like(n: int, width: int = 6, seed: int = 0) -> Cells:
+    """Return cells of some dimensions, most of them rare; some values hit nothing."""
+    values = np.abs(np.random.default_rng(seed).normal(0, 40, (n, width))).astype(int)
+    hits = np.where(values > 99, 100 * width, 100 * np.arange(width) + values)
+    return Cells(hits.astype(np.int32), 100 * width)
+
+
+def chooser_like(n: int = N, inside: bool = True, **how: Any) -> tuple[Chooser, Any]:
     pool, clusters, fails = pool_like(n)
-    return Chooser(pool, clusters, **how), fails
+    return Chooser(pool, clusters, cells_like(n) if inside else None, **how), fails
 
 
 def seen_of(asked: Any, fails: Any) -> Seen:
@@ -58,11 +67,11 @@ def test_a_batch_of_50_has_40_likely_7_to_explore_and_3_of_a_survey() -> None:
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.integers(1, 80), st.integers(0, 90), st.floats(0, 1), st.integers(0, 99))
+@given(st.integers(1, 80), st.integers(0, 90), st.floats(0, 1), st.integers(0, 99), st.booleans())
 def test_a_batch_has_the_asked_size_and_no_case_twice_nor_one_asked_before(
-    n: int, before: int, explore: float, seed: int
+    n: int, before: int, explore: float, seed: int, inside: bool
 ) -> None:
-    chooser, fails = chooser_like(90, explore=explore, seed=seed)
+    chooser, fails = chooser_like(90, inside, explore=explore, seed=seed)
     asked = np.random.default_rng(seed).permutation(90)[:before]
     batch = chooser.choose(n, seen_of(asked, fails), 3)
     found = [one.case for one in batch]
@@ -160,53 +169,92 @@ def choice_of(n: int, seed: int, groups: int) -> _Choice:
     return _Choice(chooser, free, counts, rng.random(n).round(1), 1)
 
 
-@given(st.integers(4, 30), st.integers(0, 999), st.integers(1, 5))
-def test_the_likely_are_those_of_a_slow_greedy(n: int, seed: int, groups: int) -> None:
-    choice = choice_of(n, seed, groups)
-    free, counts, size = choice.free.tolist(), choice.counts.tolist(), int(choice.free.sum())
-    expected, clusters = choice.expected.tolist(), choice.clusters.tolist()
+@given(st.integers(4, 30), st.integers(0, 999), st.integers(1, 30))
+def test_the_likely_are_the_highest_predicted_and_of_equal_ones_the_most_uncertain(
+    n: int, seed: int, size: int
+) -> None:
+    choice = choice_of(n, seed, 3)
+    free, counts = np.flatnonzero(choice.free).tolist(), choice.counts.copy()
     choice.take_likely(size)
-    for one in choice.asked:
-        scores = [
-            expected[i] - SPREAD * math.log(1 + counts[clusters[i]]) if free[i] else -math.inf
-            for i in range(n)
-        ]
-        assert scores[one.case] == pytest.approx(max(scores), abs=1e-12)
-        assert free[one.case]
-        free[one.case] = False
-        counts[one.cluster] += 1
-    assert not any(free)
+    wanted = sorted(free, key=lambda i: (-choice.expected[i], -choice.pool.uncertainty[i], i))
+    taken = [one.case for one in choice.asked]
+    assert taken == wanted[:size]
+    assert np.flatnonzero(choice.free).tolist() == sorted(wanted[size:])
+    added = np.bincount(choice.clusters[np.array(taken)], minlength=len(counts))
+    assert (choice.counts == counts + added).all()
 
 
 @given(st.integers(4, 30), st.integers(0, 999), st.integers(1, 5), st.booleans())
-def test_searching_and_starting_are_those_of_a_slow_choice_of_clusters(
-    n: int, seed: int, groups: int, searching: bool
+def test_starting_and_exploring_without_cells_are_a_slow_choice_of_clusters(
+    n: int, seed: int, groups: int, exploring: bool
 ) -> None:
     choice = choice_of(n, seed, groups)
-    hit = np.random.default_rng(seed + 1).random(groups) < 0.5
     free, counts = choice.free.copy(), choice.counts.tolist()
-    scores = choice.expected if searching else choice.pool.uncertainty
     size = int(free.sum())
-    choice.search(size, hit) if searching else choice.start(size)
-    assert len(choice.asked) == size
+    choice.explore(size) if exploring else choice.spread(size, "start")
+    assert kinds(choice.asked) == {"explore" if exploring else "start": size}
     for one in choice.asked:
         members = {
             g: [i for i in range(n) if free[i] and choice.clusters[i] == g] for g in range(groups)
         }
         alive = [g for g in range(groups) if members[g]]
-        wanted = min(alive, key=lambda g: (searching and hit[g], counts[g], -len(members[g]), g))
+        wanted = min(alive, key=lambda g: (counts[g], -len(members[g]), g))
         assert one.cluster == wanted
-        assert one.case == max(members[wanted], key=lambda i: (scores[i], -i))
+        assert one.case == max(members[wanted], key=lambda i: (choice.pool.uncertainty[i], -i))
         free[one.case] = False
         counts[one.cluster] += 1
 
 
-def test_searching_takes_clusters_without_failures_first() -> None:
-    choice = choice_of(30, 0, 5)
-    hit = np.array([True, False, True, False, True])
-    quiet = int((choice.free & ~hit[choice.clusters]).sum())
-    choice.search(quiet + 1, hit)
-    assert [bool(hit[one.cluster]) for one in choice.asked] == [False] * quiet + [True]
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 60), st.integers(0, 60), st.floats(0, 1), st.integers(0, 99))
+def test_exploring_is_a_slow_greedy_over_cells_given_everything_asked(
+    n: int, before: int, explore: float, seed: int
+) -> None:
+    chooser, fails = chooser_like(90, explore=explore)
+    chooser.cells = cells = cells_like(90, 4, seed)
+    asked = np.random.default_rng(seed).permutation(90)[:before].tolist()
+    batch = chooser.choose(n, seen_of(asked, fails), 2)
+    # What is asked before in the same batch counts, too.
+    ahead = [one.case for one in batch if one.why in ("start", "likely")]
+    found = [one.case for one in batch if one.why == "explore"]
+    assert found == slow_order(cells, chooser.pool.uncertainty, len(found), [*asked, *ahead])
+    assert [one.case for one in batch][: len(ahead) + len(found)] == ahead + found
+
+
+def test_exploring_takes_new_cells_first_and_nothing_that_was_asked() -> None:
+    nothing = np.zeros((6, 0))
+    hits = np.array([[0, 4], [0, 4], [1, 5], [2, 4], [3, 6], [3, 6]], dtype=np.int32)
+    uncertainty = np.array([0.9, 0.9, 0.5, 0.9, 0.3, 0.2])
+    pool, clusters = Pool(nothing, nothing, uncertainty), np.zeros(6, dtype=np.int64)
+    choice = _Choice(
+        Chooser(pool, clusters, Cells(hits, 7)), np.arange(6) > 0, np.array([1]), np.ones(6), 1
+    )
+    choice.explore(4)
+    # By hand: 2 * 0.5, then 1 * 0.9, then 2 * 0.3; then nothing is new, and 0.9 is above 0.2.
+    assert [one.case for one in choice.asked] == [2, 3, 4, 1]
+
+
+@pytest.mark.parametrize("explore", [0.2, 1.0])
+def test_where_nothing_is_uncertain_exploring_goes_by_new_cells_alone(explore: float) -> None:
+    pool, clusters, fails = pool_like()
+    certain = Pool(pool.outputs, pool.inside, np.zeros(N))
+    cells = cells_like(N)
+    batch = Chooser(certain, clusters, cells, explore).choose(50, seen_of(range(60), fails), 2)
+    ahead = [one.case for one in batch if one.why == "likely"]
+    found = [one.case for one in batch if one.why == "explore"]
+    assert found == slow_order(cells, np.ones(N), len(found), [*range(60), *ahead])
+
+
+def test_batches_of_a_rehearsal_end_at_each_stop() -> None:
+    chooser, fails = chooser_like()
+    journal = rehearse(chooser, fails, 70, 3, 120, 30, batch=40)
+    sizes = Counter(one.batch for one in journal.asked)
+    assert [sizes[batch] for batch in sorted(sizes)] == [3, 27, 40, 40, 10]
+    assert len(journal.verdicts) == 120
+    # A later stop does not change what was asked up to an earlier one.
+    assert rehearse(chooser, fails, 3, 30, batch=40).asked == journal.asked[:30]
+    assert rehearse(chooser, fails, 3, 3, 30, 70, batch=40).asked == journal.asked[:70]
+    assert rehearse(chooser, fails).asked == []
 
 
 def test_the_same_call_gives_the_same_batch_and_another_seed_or_batch_another_survey() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +16,7 @@ from mncover.data.signatures import SignatureSpace
 from mncover.errors import SettingsError
 from mncover.selection.cases import Cases
 from mncover.selection.chance import compare_methods
-from mncover.selection.diverse import LITTLE, cells_of, diverse_order
+from mncover.selection.diverse import LITTLE, Cells, cells_of
 from mncover.selection.pool import pool_of
 from mncover.selection.scores import available, score_cases
 from mncover.suites.judging import NOT_JUDGED
@@ -35,58 +36,79 @@ def space_of(low: list[float], high: list[float]) -> SignatureSpace:
 
 def test_cells_by_hand() -> None:
     # Two dimensions: coarse cells are 0 to 9 and 10 to 19, fine ones 20 to 119 and 120 to 219.
-    cells, nothing = cells_of(
-        np.array([[0.0, 5.0], [0.55, 7.5], [1.0, 10.0]]), space_of([0, 5], [1, 10])
-    )
-    assert nothing == 220
-    assert cells.tolist() == [[0, 10, 20, 120], [5, 15, 75, 170], [9, 19, 119, 219]]
+    cells = cells_of(np.array([[0.0, 5.0], [0.55, 7.5], [1.0, 10.0]]), space_of([0, 5], [1, 10]))
+    assert cells.nothing == 220
+    assert cells.hits.tolist() == [[0, 10, 20, 120], [5, 15, 75, 170], [9, 19, 119, 219]]
 
 
 def test_values_out_of_range_nan_and_dimensions_of_one_value_hit_nothing() -> None:
     space = space_of([0, 3], [1, 3])
     values = np.array([[-0.01, 3], [1.01, 3], [np.nan, np.nan], [np.inf, -np.inf], [0.5, 3]])
-    cells, nothing = cells_of(values, space)
-    assert (cells[:4] == nothing).all()
-    assert cells[4].tolist() == [5, nothing, 20 + 50, nothing]
+    cells = cells_of(values, space)
+    assert (cells.hits[:4] == cells.nothing).all()
+    assert cells.hits[4].tolist() == [5, cells.nothing, 20 + 50, cells.nothing]
 
 
-def slow_order(cells: list[list[int]], nothing: int, weights: list[float]) -> list[int]:
-    """Count the new cells of every row every time."""
-    seen, order = {nothing}, list[int]()
-    while len(order) < len(cells):
-        scores = {
-            row: (len(set(cells[row]) - seen) + LITTLE) * weights[row]
-            for row in range(len(cells))
-            if row not in order
-        }
-        order.append(max(scores, key=lambda row: (scores[row], -row)))
-        seen |= set(cells[order[-1]])
+def slow_order(cells: Cells, weights: Any, n: int, before: Sequence[int] = ()) -> list[int]:
+    """Count the new cells of every case every time."""
+    hits = [set(row) for row in cells.hits.tolist()]
+    seen, order = {cells.nothing}.union(*(hits[case] for case in before)), list[int]()
+    left = [case for case in range(len(hits)) if case not in before]
+    while left and len(order) < n:
+        scores = {case: (len(hits[case] - seen) + LITTLE) * float(weights[case]) for case in left}
+        order.append(max(left, key=lambda case: (scores[case], -case)))
+        left.remove(order[-1])
+        seen |= hits[order[-1]]
     return order
 
 
-@given(st.data(), st.integers(1, 12), st.integers(1, 4))
-def test_the_order_is_that_of_a_slow_greedy(data: st.DataObject, rows: int, width: int) -> None:
-    # As in `cells_of`, every column has cells of its own; the last value is no cell.
+@st.composite
+def some_cells(draw: st.DrawFn) -> Cells:
+    """As in `cells_of`, every column has cells of its own; the last value is no cell."""
+    rows, width = draw(st.integers(1, 12)), draw(st.integers(1, 4))
     values = st.lists(st.integers(0, 3), min_size=width, max_size=width)
-    drawn = data.draw(st.lists(values, min_size=rows, max_size=rows))
-    weights = data.draw(st.lists(st.integers(0, 3), min_size=rows, max_size=rows))
-    nothing = 3 * width
-    cells = [[nothing if v == 3 else 3 * at + v for at, v in enumerate(row)] for row in drawn]
-    found = diverse_order(np.array(cells), nothing, np.array(weights, dtype=np.float64))
-    assert found.tolist() == slow_order(cells, nothing, [float(w) for w in weights])
+    drawn = draw(st.lists(values, min_size=rows, max_size=rows))
+    hits = [[3 * width if v == 3 else 3 * at + v for at, v in enumerate(row)] for row in drawn]
+    return Cells(np.array(hits, dtype=np.int32), 3 * width)
+
+
+@given(st.data(), some_cells())
+def test_the_order_is_that_of_a_slow_greedy(data: st.DataObject, cells: Cells) -> None:
+    rows = len(cells.hits)
+    weights = np.array(data.draw(st.lists(st.integers(0, 3), min_size=rows, max_size=rows)))
+    assert cells.order(weights).tolist() == slow_order(cells, weights, rows)
+    n = data.draw(st.integers(0, rows + 1))
+    before = data.draw(st.lists(st.integers(0, rows - 1), unique=True))
+    found = cells.order(weights, n, np.array(before, dtype=np.int64))
+    assert found.tolist() == slow_order(cells, weights, n, before)
+
+
+@given(st.data(), some_cells())
+def test_the_order_goes_on_from_any_cases_that_were_taken(
+    data: st.DataObject, cells: Cells
+) -> None:
+    rows = len(cells.hits)
+    weights = np.array(data.draw(st.lists(st.integers(0, 3), min_size=rows, max_size=rows)))
+    whole, n = cells.order(weights), data.draw(st.integers(0, rows))
+    assert sorted(whole) == list(range(rows))
+    assert (cells.order(weights, n) == whole[:n]).all()
+    taken = np.array(data.draw(st.permutations(whole[:n].tolist())), dtype=np.int64)
+    assert (cells.order(weights, before=taken) == whole[n:]).all()
 
 
 def test_a_certain_case_comes_last_and_without_new_cells_the_uncertain_one_first() -> None:
-    cells = np.array([[0], [0], [0], [1]])
-    assert diverse_order(cells, 2, np.array([0.1, 0.3, 0.2, 0.0])).tolist() == [1, 2, 0, 3]
-    assert diverse_order(np.zeros((0, 1), dtype=np.int64), 2, np.zeros(0)).tolist() == []
+    cells = Cells(np.array([[0], [0], [0], [1]], dtype=np.int32), 2)
+    assert cells.order(np.array([0.1, 0.3, 0.2, 0.0])).tolist() == [1, 2, 0, 3]
+    assert cells.order(np.array([0.1, 0.3, 0.2, 0.01]), 2, np.array([0])).tolist() == [3, 1]
+    nobody = Cells(np.zeros((0, 1), dtype=np.int32), 2)
+    assert nobody.order(np.zeros(0)).tolist() == nobody.order(np.zeros(0), 3).tolist() == []
 
 
 def test_the_score_of_cases_is_the_slow_greedy_on_their_signatures(cases: Cases) -> None:
     assert cases.data.space is not None
     pool = pool_of(cases.data.table, cases.rows)
-    cells, nothing = cells_of(pool.inside, cases.data.space)
-    wanted = slow_order(cells.tolist(), nothing, pool.uncertainty.tolist())
+    cells = cells_of(pool.inside, cases.data.space)
+    wanted = slow_order(cells, pool.uncertainty, len(cases))
     scores = score_cases(cases, "diverse")
     assert np.argsort(-scores).tolist() == wanted
     assert scores.min() > 0  # every case can be taken

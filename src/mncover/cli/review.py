@@ -26,7 +26,7 @@ MOST_CLASSES = 9  # more have no key of their own
 REASONS = {
     "start": "to begin with: it stands for texts that the model treats alike",
     "likely": "it resembles failures",
-    "explore": "to explore: no failure is known where it lies",
+    "explore": "to explore: it is unlike what was asked about before",
     "survey": "drawn at random",
     "given": "judged before",
 }

@@ -23,7 +23,6 @@ from mncover.selection.chance import Found, compare_methods, count_failures
 from mncover.selection.fit import Combination
 from mncover.selection.scores import GAINS, SCORES, available, score_cases
 from mncover.suites.formats import copy_records, save_suite
-from mncover.suites.judging import NOT_JUDGED
 
 RUNNING = ("sequential", "greedy")
 OUTPUT = "The reduced suite to write; only compare if not given."
@@ -86,14 +85,13 @@ def select(
         _write(cases, chosen, suite, output)
     if not quiet:
         mine = count_failures(cases, chosen, by)
-        others = compare_methods(cases, chosen, groups, seed)
+        others = compare_methods(cases, chosen, groups, seed) if cases.judged else []
         _tell(cases, mine, others, fitted, output, as_json)
 
 
 def _usual(cases: Cases) -> str:
     """Return what to choose by if nobody says: without verdicts, what looks inside."""
-    unknown = bool((cases.verdicts == NOT_JUDGED).all())
-    return "diverse" if unknown and "diverse" in available(cases) else "gain"
+    return "diverse" if not cases.judged and "diverse" in available(cases) else "gain"
 
 
 def _limit(budget: str | None, threshold: float | None, quantile: float | None) -> Limit:
@@ -169,7 +167,8 @@ def _tell(
     if fitted is not None:
         console.print(fit_table(fitted))
         console.print(fit_words(fitted), "\n", markup=False, highlight=False)
-    console.print(comparison_table(cases, mine, others))
+    if cases.judged:
+        console.print(comparison_table(cases, mine, others))
     for line in conclusions(cases, mine, others):
         console.print(line, markup=False, highlight=False)
     if output is not None:

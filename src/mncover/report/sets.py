@@ -16,7 +16,7 @@ from mncover.report.tables import plain_table, write_csv
 from mncover.selection.cases import Cases
 from mncover.selection.chance import Found
 from mncover.selection.sets import Comparison, Curve, Spread
-from mncover.suites.judging import FAILS, NOT_JUDGED
+from mncover.suites.judging import FAILS
 from mncover.types import display_percent, percent
 
 # Saturation curves.
@@ -157,7 +157,7 @@ def to_json(comparisons: Sequence[Comparison]) -> dict[str, Any]:
 
 def comparison_table(cases: Cases, mine: Found, others: Sequence[Found]) -> Table:
     """Return how many failing cases each way of choosing the same number of cases finds."""
-    failing, judged = _counts(cases)
+    failing, judged = _failing(cases), cases.judged
     table = plain_table("Chosen by", "Cases", "Failing", "95 % of draws", "Of all failing %")
     for row in [mine, *(other for other in others if other.method != mine.method)]:
         chance = row.method == "random" and row is not mine
@@ -178,9 +178,12 @@ def comparison_table(cases: Cases, mine: Found, others: Sequence[Found]) -> Tabl
 
 def conclusions(cases: Cases, mine: Found, others: Sequence[Found]) -> list[str]:
     """Say what the numbers mean, even if they do not favour the choice."""
-    failing, judged = _counts(cases)
-    if not judged:
-        return ["No case could be judged, so nothing can be said about failures."]
+    failing = _failing(cases)
+    if not cases.judged:
+        return [
+            f"'{mine.method}' takes {mine.cases:,} of {len(cases):,} cases. None is judged, so "
+            "nothing can be said about failures; `mncover next` helps to find them."
+        ]
     if not failing:
         return ["No case fails, so nothing can be said about finding failures."]
     chance = others[-1]
@@ -200,12 +203,13 @@ def conclusions(cases: Cases, mine: Found, others: Sequence[Found]) -> list[str]
 
 
 def comparison_to_json(cases: Cases, mine: Found, others: Sequence[Found]) -> dict[str, Any]:
-    """Return the comparison as plain values."""
-    failing, judged = _counts(cases)
-    counts = {"cases": len(cases), "judged": judged, "failing": failing}
-    return {**counts, "chosen": asdict(mine), "others": [asdict(other) for other in others]}
+    """Return the comparison as plain values; failures are not known where nothing is judged."""
+    counts = {"cases": len(cases), "judged": cases.judged, "failing": _failing(cases)}
+    chosen: dict[str, Any] = asdict(mine)
+    if not cases.judged:
+        chosen |= dict.fromkeys(("failing", "low", "high", "tests"))
+    return {**counts, "chosen": chosen, "others": [asdict(other) for other in others]}
 
 
-def _counts(cases: Cases) -> tuple[int, int]:
-    """Return how many cases fail, and how many were judged."""
-    return int((cases.verdicts == FAILS).sum()), int((cases.verdicts != NOT_JUDGED).sum())
+def _failing(cases: Cases) -> int:
+    return int((cases.verdicts == FAILS).sum())

@@ -125,7 +125,7 @@ class _Choice:
             self.spread(n, "explore")
             return
         before = np.flatnonzero(~self.free)
-        for position in self.cells.order(self.pool.uncertainty, n, before):
+        for position in self.cells.order(self.pool.weights, n, before):
             self._take(int(position), "explore")
 
     def survey(self, n: int, rng: np.random.Generator) -> None:

@@ -45,6 +45,11 @@ class Cases:
     def __len__(self) -> int:
         return len(self.rows)
 
+    @property
+    def judged(self) -> int:
+        """How many of them are known to pass or to fail."""
+        return int((self.verdicts != NOT_JUDGED).sum())
+
     def part(self, positions: NDArray[np.int64]) -> Cases:
         """Return some of the cases, in the given order."""
         mine = {name: getattr(self, name)[positions] for name in ("test", "number", "verdicts")}

@@ -37,6 +37,11 @@ class Pool:
     def __len__(self) -> int:
         return len(self.uncertainty)
 
+    @property
+    def weights(self) -> Floats:
+        """What new cells are multiplied by; 1 where no case is uncertain, as without classes."""
+        return self.uncertainty if self.uncertainty.any() else np.ones(len(self))
+
 
 def pool_of(table: Table, rows: Sequence[NDArray[np.int64]]) -> Pool:
     """Return the pool of cases that have the given rows of a table."""

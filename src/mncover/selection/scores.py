@@ -79,11 +79,10 @@ def _uncertainty(measure: Callable[[Array], Array], cases: Cases, seed: int = 0)
 
 
 def _diverse(cases: Cases, seed: int) -> Array:
-    space, table = cases.data.space, cases.data.table
+    space = cases.data.space
     assert space is not None  # as `lacks` made sure
-    pool = pool_of(table, cases.rows)
-    weights = pool.uncertainty if table.probabilities.shape[1] > 1 else np.ones(len(cases))
-    order = cells_of(pool.inside, space).order(weights)
+    pool = pool_of(cases.data.table, cases.rows)
+    order = cells_of(pool.inside, space).order(pool.weights)
     scores = np.empty(len(cases))
     scores[order] = np.arange(len(cases), 0, -1)
     return scores
