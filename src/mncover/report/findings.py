@@ -19,6 +19,7 @@ from mncover.selection.findings import MIN_DRAWN, Estimate, Findings
 from mncover.selection.found_groups import Group, group_failures, judged_in_order
 from mncover.types import __version__, display_percent, shorten, visible
 
+FEW_DRAWN = 20  # random cases, below which the width of the interval is explained
 FORMAT_VERSION = 1
 LONGEST = 140  # characters of a text
 MOST_TEXTS = 3  # of one case
@@ -96,10 +97,11 @@ def left(found: Findings) -> str:
             f"{MIN_DRAWN} cases that were drawn at random, and there are {found.drawn}. Judge the "
             "rest of the last batch, or another one; every batch has some."
         )
+    few = " It is wide because few cases were drawn at random; every batch adds some."
     return (
-        f"About {rounded(found.left.value)} failures are left among the "
-        f"{found.cases - found.judged:,} cases without a verdict "
-        f"(95 % interval {interval(found.left)})."
+        f"{interval(found.left)} failures are left among the {found.cases - found.judged:,} cases "
+        f"without a verdict (95 % interval; point estimate {rounded(found.left.value)})."
+        + (few if found.drawn < FEW_DRAWN else "")
     )
 
 
@@ -193,7 +195,10 @@ def _batches(found: Findings) -> Table:
     table = plain_table("Batch", "Cases", "Judged", "Failing", "Expected")
     for one in found.batches:
         counts = (one.number, one.cases, one.judged, one.failing)
-        table.add_row(*(f"{count:,}" for count in counts), rounded(one.expected))
+        table.add_row(
+            *(f"{count:,}" for count in counts),
+            "" if one.expected is None else rounded(one.expected),
+        )
     return table
 
 

@@ -201,7 +201,10 @@ class Finder:
         if found.left is not None:
             title += f", about {found.left.value:,.0f} are left in {found.cases:,} cases"
         rows = [
-            [*map(str, (b.number, b.cases, b.judged, b.failing)), f"{b.expected:.1f}"]
+            [
+                *map(str, (b.number, b.cases, b.judged, b.failing)),
+                "" if b.expected is None else f"{b.expected:.1f}",
+            ]
             for b in found.batches
         ]
         return html_table(title, ["batch", "cases", "judged", "failing", "expected"], rows)

@@ -32,13 +32,16 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class BatchFound:
-    """How a batch went: cases, those judged, those failing, and how many failures were expected."""
+    """How a batch went: cases, those judged, those failing, and how many failures were expected.
+
+    Nothing was expected of a batch that was chosen before there was a prediction.
+    """
 
     number: int
     cases: int
     judged: int
     failing: int
-    expected: float
+    expected: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +148,8 @@ def _by_chance(total: Estimate, judged: int, cases: int) -> Estimate:
 def _batch(journal: Journal, number: int) -> BatchFound:
     mine = [one for one in journal.asked if one.batch == number and one.why != "given"]
     verdicts = [journal.verdicts[one.case] for one in mine if one.case in journal.verdicts]
-    expected = sum(one.expected for one in mine)
+    start = any(one.why == "start" for one in mine)
+    expected = None if start else sum(one.expected for one in mine)
     return BatchFound(number, len(mine), len(verdicts), verdicts.count("wrong"), expected)
 
 
