@@ -134,9 +134,17 @@ def coverage_ways(subject: Subject, train: list[str]) -> dict[str, Way]:
     def fresh() -> Coverage:
         return Coverage._of(CoverageData(identity), engine)
 
+    def without_signatures(texts: list[str]) -> object:
+        engine.signatures = False
+        try:
+            return fresh().update(texts, context="tweets")
+        finally:
+            engine.signatures = True
+
     return {
         "calibrate": lambda texts: engine.calibrate(texts, cache=False),
         "update": lambda texts: fresh().update(texts, context="tweets"),
+        "update, no signatures": without_signatures,
         "filter": lambda texts: fresh().filter(texts),
         "update with gains": lambda texts: fresh().update(texts, context="tweets", gains=True),
     }
@@ -294,6 +302,12 @@ def show(console: Console, title: str, found: dict[str, Any]) -> None:
         console.print(
             f"masks add {best:.1%} to '{plain}' by best, {median:.1%} by median (limit 5 %)"
         )
+    best, median = (
+        found[kind]["update"] / found[kind]["update, no signatures"] - 1 for kind in RATIOS
+    )
+    console.print(
+        f"signatures add {best:.1%} to 'update' by best, {median:.1%} by median (limit 2 %)"
+    )
     if peaks:
         console.print(f"peak memory allowed above the plain pass: {found['peak_mib_allowed']:.1f}")
 

@@ -143,7 +143,7 @@ def chosen(item: Item) -> str:
         "likely": "likely to fail",
         "survey": "at random",
     }
-    share = "" if item.why == "start" else f" ({100 * item.expected:.0f} %)"
+    share = f" ({100 * item.expected:.0f} %)" if item.why == "likely" else ""
     return f"batch {item.batch}, {how[item.why]}{share}"
 
 

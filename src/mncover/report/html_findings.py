@@ -57,10 +57,9 @@ def page(found: Found) -> dict[str, Any]:
 def _cards(about: Findings) -> list[tuple[str, str]]:
     """Return the headline figures, each with what it counts."""
     cards = [(f"of {about.judged:,} judged cases fail", f"{about.failing:,}")]
-    for estimate, label in ((about.chance, "expected by chance"), (about.left, "left, estimated")):
+    for estimate, label in ((about.chance, "expected by chance"), (about.left, "failures left")):
         if estimate is not None:
-            whole = f"{label} (95\N{NO-BREAK SPACE}%: {words.interval(estimate)})"
-            cards.append((whole, words.rounded(estimate.value)))
+            cards.append((f"{label} (95\N{NO-BREAK SPACE}% interval)", words.interval(estimate)))
     unjudged = ("cases without a verdict", f"{about.cases - about.judged:,}")
     return [*cards, unjudged]
 
