@@ -42,7 +42,8 @@ def large_file(path: Path, texts: int) -> None:
     data, rng = cov.data, np.random.default_rng(0)
     table = data.table.take(np.arange(texts) % len(few))
     names = tuple(f"{text} {place}" for place, text in enumerate(table.texts))
-    noise = rng.normal(size=table.signatures.shape) * table.signatures.std(axis=0)
+    spread = table.signatures.astype(np.float32).std(axis=0)
+    noise = rng.normal(size=table.signatures.shape) * spread
     columns = table.columns | {"number": np.arange(texts), "index": np.arange(texts)}
     chance = rng.random(texts, dtype=np.float32)
     large = CoverageData(data.identity)

@@ -65,15 +65,16 @@ def cells_of(signatures: NDArray[np.floating], space: SignatureSpace) -> Cells:
 
     A value outside its range, or NaN, hits nothing, and so does a dimension of one value.
     """
-    low, high = space.low.astype(np.float64), space.high.astype(np.float64)
-    nothing = sum(GRIDS) * space.size
-    width = np.where(high > low, high - low, np.nan)
-    inside = (signatures >= low) & (signatures <= high) & (high > low)
-    share = np.where(inside, (signatures - low) / width, 0)
+    low, high, nothing = space.low, space.high, sum(GRIDS) * space.size
+    values = signatures.astype(np.float32, copy=False)
+    width = np.where(high > low, high - low, np.float32(1))
+    outside = ~((values >= low) & (values <= high) & (high > low))
+    share = np.where(outside, np.float32(0), values - low) / width
     found, start = [], 0
     for bins in GRIDS:
-        number = np.minimum((share * bins).astype(np.int64), bins - 1)
-        cells = start + np.arange(space.size) * bins + number
-        found.append(np.where(inside, cells, nothing).astype(np.int32))
+        cells = np.minimum((share * bins).astype(np.int32), bins - 1)
+        cells += start + np.arange(space.size, dtype=np.int32) * bins
+        cells[outside] = nothing
+        found.append(cells)
         start += bins * space.size
     return Cells(np.concatenate(found, axis=1), nothing)
