@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -146,3 +147,11 @@ def test_cases_outside_the_sample_join_the_nearest_cluster(monkeypatch: pytest.M
     found = cluster(points)
     assert len(set(found[:100])) == len(set(found[100:])) == 1
     assert found[0] != found[-1]
+
+
+def test_clusters_of_many_equal_cases_come_without_a_warning() -> None:
+    points = np.repeat(np.eye(40, 8), 60, axis=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = cluster(points + np.arange(2400)[:, None] % 41 / 1e3)
+    assert len(found) == 2400

@@ -5,6 +5,7 @@ No expectation, label or test name gets in here, so none can reach a choice that
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -89,7 +90,9 @@ def cluster(inside: NDArray[np.floating], seed: int = 0) -> NDArray[np.int64]:
     # Random centres: a careful choice of 300 takes much longer, and the clusters only have to
     # spread out what is looked at.
     how = {"init": "random", "n_init": 1, "max_iter": 10, "random_state": seed}
-    model = kmeans(k, **how).fit(points[np.sort(sample)])
+    with warnings.catch_warnings():  # that equal cases leave some clusters empty does no harm
+        warnings.simplefilter("ignore", require_sklearn("sklearn.exceptions").ConvergenceWarning)
+        model = kmeans(k, **how).fit(points[np.sort(sample)])
     return np.asarray(model.predict(points), dtype=np.int64)
 
 
