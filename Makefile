@@ -4,12 +4,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check bench format clean
+.PHONY: demo test unit check bench format clean
 
 demo: $(READY)
 	$(BIN)/mncover demo
 
-test: check
+test: $(READY)
+	@$(MAKE) --no-print-directory -j 2 check unit
+
+unit: $(READY)
 	$(BIN)/pytest -n auto --dist worksteal
 
 check: $(READY)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from mncover.selection import batches
 from mncover.selection.batches import Chooser
@@ -60,16 +61,14 @@ def test_later_estimates_weigh_more() -> None:
 
 
 def test_an_interval_by_hand() -> None:
-    # Weights 1 and 2: the two draws say as much as (1 + 2)^2 / (1 + 4) = 1.8 of equal weight. With
-    # half a draw at 0 and at 10 the shares are 0.6, 1.2, 0.5, 0.5 of 2.8.
-    found = combined([1.0, 4.0], 0, 10)
-    middle = (0.6 * 1 + 1.2 * 4 + 0.5 * 10) / 2.8
-    squares = 0.6 * (1 - middle) ** 2 + 1.2 * (4 - middle) ** 2
-    squares += 0.5 * middle**2 + 0.5 * (10 - middle) ** 2
-    half = 1.96 * (squares / 2.8 / 2.8) ** 0.5
-    assert (found.value, found.low) == pytest.approx((3, max(0, middle - half)))
-    assert found.high == pytest.approx(middle + half)
-    assert 3 < found.high < 10
+    # Weights 1 to 4: the four draws say as much as (1 + 2 + 3 + 4)^2 / (1 + 4 + 9 + 16) = 10 / 3 of
+    # equal weight. They agree on 5; half a draw each at 0 and 10 adds 0.5 * 25 twice.
+    found = combined([5.0] * 4, 0, 10)
+    draws = 10 / 3 + 1
+    half = stats.t.ppf(0.975, draws - 1) * (25 / draws / draws) ** 0.5
+    assert (found.value, found.low, found.high) == pytest.approx((5, 5 - half, 5 + half))
+    assert found.low > 0
+    assert found.high < 10
 
 
 numbers = st.floats(-100, 200)

@@ -18,7 +18,6 @@ from mncover.selection.journal import Journal
 
 MIN_DRAWN = 5  # cases drawn at random, below which nothing is estimated
 HALF = 0.5  # of a draw, for each end of what is possible
-NORMAL = 1.96  # standard deviations to either side hold 95 %
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +118,8 @@ def combined(each: list[float], least: float, most: float) -> Estimate:
     the value, also has half a draw that found what is least possible and half a draw that found
     what is most, as Jeffreys' prior does for a share.
     """
+    from scipy.stats import t  # slow to import
+
     weights = np.arange(1.0, len(each) + 1)
     value = min(max(float(np.average(each, weights=weights)), least), most)
     # As many draws of equal weight would say as much.
@@ -127,7 +128,7 @@ def combined(each: list[float], least: float, most: float) -> Estimate:
     shares = np.array([*(weights / weights.sum() * draws), HALF, HALF]) / (draws + 2 * HALF)
     middle = float((shares * values).sum())
     variance = float((shares * (values - middle) ** 2).sum()) / (draws + 2 * HALF)
-    half = NORMAL * math.sqrt(variance)
+    half = float(t.ppf(0.975, draws + 2 * HALF - 1)) * math.sqrt(variance)
     return Estimate(
         value, min(value, max(middle - half, least)), max(value, min(middle + half, most))
     )
