@@ -96,12 +96,12 @@ def test_packed_texts_of_a_real_model_have_the_bins_of_unpacked_ones(
     model: Path, shared: Path
 ) -> None:
     train, texts, _ = texts_for(model, shared)
-    cov = Coverage(str(model)).calibrate(train, cache=False)
+    cov = Coverage(str(model)).calibrate(train[:40], cache=False)
     engine = cov.engine
     packing = find_packing(engine.taps, 128)
     assert packing is not None
     assert packing.reach == 128
-    texts = [*texts[:60], train[0]]
+    texts = [*texts[:40], train[0]]
     rows = range(len(texts))
     for packed, _ in embedded(engine, packing, texts):
         in_packs = [engine.codes(packed, row, "cover").tobytes() for row in rows]
@@ -118,11 +118,11 @@ def test_masks_of_a_real_model_are_faithful_and_leave_it_alone(model: Path, shar
     assert fingerprint_model(subject.model) == before
     assert len(masks.pair_keys) > 1000
     assert fidelity_on(subject, masks, texts[:60]) > 0.85
-    cov = Coverage(subject.model, subject.tokenizer, masks=masks).calibrate(train, cache=False)
-    result = cov.update(texts[:60]).result()
+    cov = Coverage(subject.model, subject.tokenizer, masks=masks).calibrate(train[:40], cache=False)
+    result = cov.update(texts[:30]).result()
     assert result.mncover is not None
     assert 0 < result.mncover < result.cover
     everything = masks.with_thresholds(words=0.0, pairs=0.0)
     cov = Coverage(subject.model, subject.tokenizer, masks=everything)
-    result = cov.calibrate(train, cache=False).update(texts[:60]).result()
+    result = cov.calibrate(train[:40], cache=False).update(texts[:30]).result()
     assert result.mncover == result.cover
