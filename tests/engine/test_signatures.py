@@ -79,6 +79,7 @@ def test_without_signatures_nothing_is_kept(tmp_path: Path) -> None:
     data = Coverage.load(tmp_path / "a.mncover").data
     assert data.space is None
     assert data.table.signatures.shape == (5, 0)
+    assert cov.signatures(["good"]).shape == (1, 48)  # asked for, they are given all the same
 
 
 def test_a_union_keeps_the_signatures_of_the_file_that_has_them(tmp_path: Path) -> None:

@@ -36,7 +36,6 @@ HAND_MADE = Findings(
     chance=Estimate(5.04, 1, 11),
     left=Estimate(80.6, 12.5, 190.2),
     batches=(BatchFound(1, 50, 45, 19, 24.6), BatchFound(2, 10, 5, 1, 3.21)),
-    clusters=(),
 )
 
 

@@ -141,10 +141,6 @@ def test_findings_count_what_the_journal_has() -> None:
     assert (first.number, first.cases, first.judged, first.failing) == (1, 6, 5, 1)
     assert first.expected == 3
     assert (second.cases, second.judged, second.failing) == (1, 1, 1)  # nobody asked for case 7
-    assert [(c.cluster, c.judged, c.failing, c.cases) for c in found.clusters] == [
-        (3, 2, 2, (6, 7)),
-        (0, 5, 1, (0,)),
-    ]
 
 
 def test_what_chance_finds_is_that_share_of_all_failures() -> None:
@@ -162,7 +158,7 @@ def test_below_five_draws_nothing_is_estimated() -> None:
         known = min(judged, 6) >= MIN_DRAWN
         assert (found.left is not None) == (found.chance is not None) == known
     empty = summarize_findings(Journal(""), 20)
-    assert (empty.judged, empty.left, empty.batches, empty.clusters) == (0, None, (), ())
+    assert (empty.judged, empty.left, empty.batches) == (0, None, ())
 
 
 def test_judged_to_the_end_nothing_is_left() -> None:

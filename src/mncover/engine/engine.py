@@ -225,7 +225,7 @@ class Engine:
         encodings = self.subject.encode(texts, self.settings.max_length)
         first, which = distinct(encodings)
         chosen = [texts[i] for i in first], [encodings[i] for i in first]
-        reader = self.sign(None, len(first))
+        reader = PoolReader.projected(None, self.layout, len(first), self._projections)
         with self.bar("Running", len(texts)) as advance:
             advance(len(texts) - len(first))
             found = measure(self.taps, *chosen, reader, self.batch_size, advance)

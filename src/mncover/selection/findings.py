@@ -44,16 +44,6 @@ class BatchFound:
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterFound:
-    """The failures of one cluster: `cases` has their numbers, in the order of asking."""
-
-    cluster: int
-    judged: int
-    failing: int
-    cases: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Findings:
     """What was found: `failing` of `judged` cases, out of `cases` in the pool.
 
@@ -70,7 +60,6 @@ class Findings:
     chance: Estimate | None
     left: Estimate | None
     batches: tuple[BatchFound, ...]
-    clusters: tuple[ClusterFound, ...]
 
 
 def summarize_findings(journal: Journal, cases: int) -> Findings:
@@ -90,7 +79,6 @@ def summarize_findings(journal: Journal, cases: int) -> Findings:
         chance=None if total is None else _by_chance(total, len(verdicts), cases),
         left=None if total is None else _less(total, failing),
         batches=tuple(_batch(journal, number) for number in range(1, journal.batches + 1)),
-        clusters=_clusters(journal),
     )
 
 
@@ -152,17 +140,3 @@ def _batch(journal: Journal, number: int) -> BatchFound:
     start = any(one.why == "start" for one in mine)
     expected = None if start else sum(one.expected for one in mine)
     return BatchFound(number, len(mine), len(verdicts), verdicts.count("wrong"), expected)
-
-
-def _clusters(journal: Journal) -> tuple[ClusterFound, ...]:
-    """Return the clusters in which failures were found, those with most failures first."""
-    judged: dict[int, list[int]] = {}
-    for one in journal.asked:
-        if one.case in journal.verdicts:
-            judged.setdefault(one.cluster, []).append(one.case)
-    found = []
-    for cluster, cases in judged.items():
-        failing = tuple(case for case in cases if journal.verdicts[case] == "wrong")
-        if failing:
-            found.append(ClusterFound(cluster, len(cases), len(failing), failing))
-    return tuple(sorted(found, key=lambda one: (-one.failing, one.cluster)))
