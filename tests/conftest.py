@@ -18,6 +18,8 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # as many workers as cores: one thread 
 # Before torch is imported: MKL then rounds a matrix product alike wherever its operands lie in
 # memory, so that exact equality can be asked of tiny models, whose rows are badly aligned.
 os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
+# The programs for a GPU run in Triton's interpreter, without one.
+os.environ["TRITON_INTERPRET"] = "1"
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 

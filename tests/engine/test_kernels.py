@@ -17,7 +17,16 @@ from mncover.criteria.binned import BINS
 from mncover.data import maps
 from mncover.data.layout import Layout, Site
 from mncover.engine.kernels import KERNELS, kernels_for, loops, plain_torch
-from mncover.engine.kernels.base import Block, Kernels, code_type, no_cell
+from mncover.engine.kernels.base import (
+    NOBODY,
+    Block,
+    Bounds,
+    Kernels,
+    Order,
+    Target,
+    code_type,
+    no_cell,
+)
 from mncover.errors import SettingsError
 
 CPU = torch.device("cpu")
@@ -40,7 +49,8 @@ class Outside:
 
 OUTSIDE = Outside()
 CODINGS: dict[str, Coding] = {"bins": BINS, "outside": OUTSIDE}
-every_kernel = pytest.mark.parametrize("name", list(KERNELS))
+NAMES = [name for name, entry in KERNELS.items() if entry.fits(CPU)]
+every_kernel = pytest.mark.parametrize("name", NAMES)
 every_coding = pytest.mark.parametrize("coding", list(CODINGS))
 
 
@@ -67,14 +77,15 @@ def plain_code(coding: str, value: float, low: float, high: float, cells: int) -
 def code_of(value: float, low: float, high: float, cells: int) -> int | None:
     """Return the bin of a value, after checking that all implementations agree."""
     found = []
-    for name in KERNELS:
-        kernels = kernels_of(name)
-        arrays = [
-            kernels.to_device(np.array(a, dtype=np.float32))
-            for a in ([[[value]]], [[low]], [[high]])
-        ]
+    site = Site("hidden", 0, 1, 1, 1)
+    for name in NAMES:
+        kernels = kernels_of(name, Layout((site,)))
+        values, *bounds = (
+            kernels.to_device(np.array(a, dtype=np.float32)) for a in ([[[value]]], [low], [high])
+        )
         codes = kernels.to_device(np.zeros((1, 1, 1), dtype=code_type(cells)))
-        assert kernels.encode(group_of(cells), Block(*arrays), codes)
+        block = Block(site, 1, values, torch.zeros(1, dtype=torch.int32))
+        assert kernels.encode(group_of(cells), block, Bounds(*bounds), codes)
         code = int(kernels.to_numpy(codes).item())
         found.append(None if code == no_cell(cells) else code)
     assert len(set(found)) == 1
@@ -143,10 +154,8 @@ class Case:
             centre = np.nan_to_num(self.cut(self.low, site, 1), posinf=0)
             noise = rng.normal(size=(texts, *centre.shape)) * 0.7
             self.values.append((centre + noise).astype(np.float32))
-        self.keep = {
-            site: rng.integers(0, 2, (texts, values.shape[2])).astype(np.uint8)
-            for site, values in zip(LAYOUT.sites, self.values, strict=True)
-        }
+        self.tokens = rng.integers(0, 2, (texts, LENGTH)).astype(np.uint8)
+        self.pairs = rng.integers(0, 2, (texts, LENGTH, LENGTH)).astype(np.uint8)
 
     def cut(self, flat: Any, site: Site, width: int) -> Any:
         """Return what a text of LENGTH tokens touches at a site, as [groups, n * width]."""
@@ -180,36 +189,98 @@ class Case:
                 after[g, i * self.width + code // 64] |= bit
         return after
 
-    def on(self, kernels: Kernels, site: Site) -> tuple[Any, ...]:
-        """Return values, low, high and bits at a site as a kernel takes them."""
-        values = self.values[LAYOUT.sites.index(site)]
-        return tuple(kernels.to_device(array) for array in (values, *self.at(site)))
+    def block(self, kernels: Kernels, site: Site, masked: bool = False) -> Block:
+        """Return the values of a site, and what of them counts, as a kernel takes them."""
+        values = kernels.to_device(self.values[LAYOUT.sites.index(site)].copy())
+        rows = torch.arange(self.texts, dtype=torch.int32)
+        kept = kernels.keep(torch.from_numpy(self.kept(site)), site) if masked else None
+        return Block(site, LENGTH, values, rows, kept)
+
+    def kept(self, site: Site) -> Any:
+        """Return which tokens [texts, T], or pairs [texts, T, T], count."""
+        return self.tokens if site.kind == "hidden" else self.pairs
+
+    def bounds(self, kernels: Kernels) -> Bounds:
+        return Bounds(kernels.to_device(self.low.copy()), kernels.to_device(self.high.copy()))
+
+    def counting(self, site: Site) -> Any:
+        """Return the codes with -1 for tokens and pairs that do not count."""
+        kept, codes = self.kept(site), self.codes(site)
+        per_token = codes.shape[2] // kept[0].size
+        return np.where(kept.reshape(self.texts, 1, -1).repeat(per_token, axis=2) != 0, codes, -1)
 
 
 @every_kernel
 @every_coding
 @pytest.mark.parametrize("cells", CELLS)
 def test_hit_sets_exactly_the_bits_of_the_codes(name: str, coding: str, cells: int) -> None:
-    case, kernels, group = (
-        Case(cells, cells, coding=coding),
-        kernels_of(name),
-        group_of(cells, coding),
-    )
+    case = Case(cells, cells, coding=coding)
+    kernels, group = kernels_of(name), Group(CODINGS[coding], cells, "toy", "masked")
+    bounds = case.bounds(kernels)
+    bits, masked, alone = (kernels.to_device(case.bits.copy()) for _ in range(3))
     for site in LAYOUT.sites:
-        codes, before = case.codes(site), case.at(site)[2]
-        values, low, high, bits = case.on(kernels, site)
-        masked = kernels.to_device(before.copy())
-        keep = kernels.to_device(case.keep[site])
-        assert kernels.hit(group, Block(values, low, high, keep), bits, masked)
-        expected = case.hit(before, codes)
-        np.testing.assert_array_equal(kernels.bits_to_numpy(bits, cells), expected)
-        kept = np.where(case.keep[site][:, None] != 0, codes, -1)
-        found = kernels.bits_to_numpy(masked, cells)
-        np.testing.assert_array_equal(found, case.hit(before, kept))
-        alone = kernels.to_device(before.copy())
-        assert kernels.hit(group, Block(values, low, high), alone)
-        np.testing.assert_array_equal(kernels.bits_to_numpy(alone, cells), expected)
-        assert (expected != before).any()
+        block = case.block(kernels, site, masked=True)
+        assert kernels.hit(group, block, bounds, [Target(bits), Target(masked)])
+        assert kernels.hit(group_of(cells, coding), block, bounds, [Target(alone)])
+    assert kernels.fault() is None
+    for found, codes_of in ((bits, case.codes), (masked, case.counting), (alone, case.codes)):
+        after = kernels.bits_to_numpy(found, cells)
+        assert (after != case.bits).any()
+        for site in LAYOUT.sites:
+            expected = case.hit(case.at(site)[2], codes_of(site))
+            np.testing.assert_array_equal(case.cut(after, site, case.width), expected)
+        assert np.bitwise_count(after).sum() == np.bitwise_count(case.bits).sum() + sum(
+            np.bitwise_count(case.hit(case.at(site)[2], codes_of(site)) & ~case.at(site)[2]).sum()
+            for site in LAYOUT.sites
+        )
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if KERNELS[name].load().orders])
+@every_coding
+@pytest.mark.parametrize("cells", [10, 33, 64, 65])
+def test_hit_in_order_fills_several_maps_and_keeps_the_first_text_of_each_cell(
+    name: str, coding: str, cells: int
+) -> None:
+    case = Case(cells, cells + 1, texts=5, coding=coding)
+    kernels, group = kernels_of(name), Group(CODINGS[coding], cells, "toy", "masked")
+    numbers, which = np.array([3, 3, 4, 7, 9]), np.array([0, 1, 1, 1, 3])
+    order = Order(*(torch.from_numpy(one.astype(np.int32)) for one in (numbers, which)))
+    empty = maps.empty_map(LAYOUT, cells)
+    targets = [
+        Target(
+            torch.stack([kernels.to_device(empty.copy()) for _ in range(4)]),
+            kernels.to_device(case.bits.copy()),
+            torch.full((LAYOUT.slots * cells,), NOBODY, dtype=torch.int32),
+        )
+        for _ in group.names
+    ]
+    for site in LAYOUT.sites:  # batches come in any order
+        whole = case.block(kernels, site, masked=True)
+        for texts in (slice(3, 5), slice(0, 3)):
+            block = whole._replace(
+                values=whole.values[texts], rows=whole.rows[texts], keep=whole.keep[texts]
+            )
+            assert kernels.hit(group, block, case.bounds(kernels), targets, order)
+    for target, codes_of in zip(targets, (case.codes, case.counting), strict=True):
+        first = np.full((LAYOUT.slots, cells), NOBODY)
+        hit = np.zeros((4, LAYOUT.slots, cells), dtype=bool)
+        slots = np.arange(LAYOUT.slots)
+        for site in LAYOUT.sites:
+            places = case.cut(slots, site, 1)
+            for (text, g, i), code in np.ndenumerate(codes_of(site)):
+                if code >= 0:
+                    slot = places[g, i]
+                    hit[which[text], slot, code] = True
+                    old = case.bits[slot * case.width + code // 64] >> np.uint64(code % 64) & 1
+                    if not old:
+                        first[slot, code] = min(first[slot, code], numbers[text])
+        np.testing.assert_array_equal(kernels.to_numpy(target.first).reshape(-1, cells), first)
+        assert (first != NOBODY).any()
+        for one, bits in zip(hit, target.bits, strict=True):
+            found = kernels.bits_to_numpy(bits, cells).reshape(LAYOUT.slots, -1)
+            for c in range(cells):
+                expected = found[:, c // 64] >> found.dtype.type(c % 64) & 1
+                np.testing.assert_array_equal(expected, one[:, c])
 
 
 @every_kernel
@@ -220,8 +291,8 @@ def test_encode_writes_the_codes(name: str, coding: str, cells: int) -> None:
     for site in LAYOUT.sites:
         expected = case.codes(site)
         codes = kernels.new_codes(case.texts, site, LENGTH, cells)
-        block = Block(*case.on(kernels, site)[:3])
-        assert kernels.encode(group_of(cells, coding), block, codes)
+        block = case.block(kernels, site)
+        assert kernels.encode(group_of(cells, coding), block, case.bounds(kernels), codes)
         found = kernels.to_numpy(codes).astype(np.int64)
         np.testing.assert_array_equal(np.where(found == no_cell(cells), -1, found), expected)
 
@@ -364,14 +435,18 @@ def test_slots_are_kept_within_their_space_and_stay_right(
 
 @every_kernel
 def test_widen_keeps_the_smallest_and_largest_value(name: str) -> None:
-    kernels = kernels_of(name)
-    values = np.random.default_rng(0).normal(size=(4, 2, 9)).astype(np.float32)
-    low, high = values[0] + 0.1, values[0] - 0.2
-    expected = np.minimum(values.min(0), low), np.maximum(values.max(0), high)
-    mine = [kernels.to_device(array.copy()) for array in (low, high)]
-    assert kernels.widen(kernels.to_device(values), *mine)
-    for found, array in zip(mine, expected, strict=True):
-        np.testing.assert_array_equal(kernels.to_numpy(found), array)
+    case, kernels = Case(10, seed=1), kernels_of(name)
+    bounds = case.bounds(kernels)
+    for site in LAYOUT.sites:
+        values = case.values[LAYOUT.sites.index(site)]
+        values[0, 0, :2] = 0.0, -0.0  # which a comparison of bits would take for very small
+        assert kernels.widen(case.block(kernels, site), bounds)
+        low, high, _ = case.at(site)
+        after = [case.cut(kernels.to_numpy(one), site, 1) for one in bounds]
+        np.testing.assert_array_equal(after[0], np.minimum(values.min(0), low))
+        np.testing.assert_array_equal(after[1], np.maximum(values.max(0), high))
+    touched = sum(site.touched(LENGTH) for site in LAYOUT.sites)
+    assert 0 < (kernels.to_numpy(bounds.low) != case.low).sum() <= touched
 
 
 @every_kernel
@@ -382,29 +457,21 @@ def test_every_loop_notices_a_value_that_is_not_finite(
     name: str, coding: str, bad: float, place: tuple[int, int, int]
 ) -> None:
     case, kernels, group = Case(10, seed=3), kernels_of(name), group_of(10, coding)
+    case.values[0][place] = case.values[2][2, 0, 0] = bad
     site = LAYOUT.sites[0]
-    case.values[0][place] = bad
-    values, low, high, bits = case.on(kernels, site)
-    copies = [kernels.copy_of(array) for array in (low, high)]
-    assert not kernels.widen(values, *copies)
-    block = Block(values, low, high)
-    assert not kernels.hit(group, block, kernels.copy_of(bits))
     codes = kernels.new_codes(3, site, LENGTH, 10)
-    assert not kernels.encode(group, block, codes)
+    bits = kernels.to_device(case.bits.copy())
 
+    def noticed(told: bool) -> bool:
+        fault = kernels.fault()
+        assert fault in (None, (site, place[0]))
+        assert kernels.fault() is None  # it is told once
+        return not told or fault is not None
 
-@every_kernel
-def test_a_touched_part_is_what_a_text_touches_and_is_written_back(name: str) -> None:
-    case, kernels = Case(200, seed=4), kernels_of(name)
-    flat = kernels.to_device(case.bits.copy())
-    for site in LAYOUT.sites:
-        part = kernels.touched(flat, site, LENGTH, case.width)
-        found = kernels.bits_to_numpy(part, 200)
-        np.testing.assert_array_equal(found, case.at(site)[2])
-        part[:] = 1
-        kernels.put_back(flat, site, LENGTH, part)
-        after = kernels.bits_to_numpy(flat, 200)
-        assert (case.cut(after, site, case.width) == 1).all()
+    block, bounds = case.block(kernels, site), case.bounds(kernels)
+    assert noticed(kernels.widen(block, bounds))
+    assert noticed(kernels.hit(group, block, case.bounds(kernels), [Target(bits)]))
+    assert noticed(kernels.encode(group, block, case.bounds(kernels), codes))
 
 
 def test_a_device_gets_the_kernels_made_for_it_and_others_are_refused() -> None:

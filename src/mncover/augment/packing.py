@@ -265,3 +265,7 @@ class MeanReader:
                 self.means.update(zip(rows, means.cpu().numpy(), strict=True))
 
         return read
+
+    def end(self) -> None:
+        """Finish the inner reader."""
+        self.reader.end()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -14,6 +14,9 @@ from mncover.cli.options import Config
 from mncover.data.datafile import read_header
 from mncover.data.files import cache_folder
 from mncover.types import __version__
+
+if TYPE_CHECKING:
+    from mncover.engine.taps import Taps
 
 app = typer.Typer(help="Show what a bug report needs.", no_args_is_help=True)
 
@@ -69,6 +72,7 @@ def show_model(model: o.Model, *, config: Config) -> None:
             "labels": ", ".join(subject.labels) or "none (not a classifier)",
             "read by": engine.taps.way,
             "kernels": engine.kernels.name,
+            "attention": _attention(engine.taps),
             "causal": engine.taps.causal,
             "sites": ", ".join(f"{site.name} {list(site.shape)}" for site in sites),
             "word bins": f"{bins['hidden']:,}",
@@ -85,6 +89,13 @@ def show_data(file: o.DataFile = None, *, config: Config) -> None:
     criteria = [f"{one['name']} ({one['cells']} cells)" for one in header.pop("criteria", [])]
     shown = {k: v for k, v in header.items() if k not in ("checksums", "layout", "reachable")}
     _show({**shown, "criteria": ", ".join(criteria)} if criteria else shown)
+
+
+def _attention(taps: Taps) -> str:
+    """Say who computes attention, and why."""
+    if taps.fused:
+        return "computed together with its bins"
+    return "eager" + (f": {taps.eager_because}" if taps.eager_because else "")
 
 
 def _show(facts: dict[str, Any]) -> None:

@@ -5,7 +5,7 @@ It measures and keeps no results; maps are handed in. `Coverage` is the one that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -20,13 +20,14 @@ from mncover.data.results import gain_share
 from mncover.data.signatures import SignatureSpace
 from mncover.engine import ranges as calibration
 from mncover.engine.batches import Encoding, distinct
+from mncover.engine.fused import with_fused_attention
 from mncover.engine.kernels import AUTO, kernels_for
-from mncover.engine.kernels.base import Array
+from mncover.engine.kernels.base import Array, Bounds, Target
 from mncover.engine.loading import fingerprint_model, fingerprint_tokenizer
 from mncover.engine.masking import Keep
 from mncover.engine.measure import Advance, measure
 from mncover.engine.ranges import Ranges
-from mncover.engine.readers import HitReader, Maps, Reader, Setup
+from mncover.engine.readers import HitReader, Reader, Setup
 from mncover.engine.signatures import PoolReader, Projection, projections_on
 from mncover.engine.subject import Subject
 from mncover.engine.taps import find_taps
@@ -72,13 +73,15 @@ class Engine:
         self.taps = find_taps(subject)
         self.layout = self.taps.layout(settings.max_length)
         self.kernels = kernels_for(self.layout, subject.device, kernels)
+        if self.kernels.fuses(self.groups):
+            self.taps = with_fused_attention(self.taps, self.kernels, settings.max_length)
         if masks is not None:
             masks.require_tokenizer(self.tokenizer_fingerprint)
         self.signatures = signatures
         self.space: SignatureSpace | None = None
         self._projections: tuple[Projection, ...] = ()
         self.ranges: Ranges | None = None
-        self._bounds: tuple[Array, Array] | None = None
+        self._bounds: Bounds | None = None
 
     @cached_property
     def model_fingerprint(self) -> str:
@@ -179,7 +182,7 @@ class Engine:
         return self.ranges
 
     @property
-    def bounds(self) -> tuple[Array, Array]:
+    def bounds(self) -> Bounds:
         """Low and high of every neuron, on the subject's device."""
         self.require_ranges()
         assert self._bounds is not None
@@ -206,7 +209,7 @@ class Engine:
         if ranges.space is not None:
             self.use_space(ranges.space)
         to_device = self.kernels.to_device
-        self._bounds = (to_device(ranges.low), to_device(ranges.high))
+        self._bounds = Bounds(to_device(ranges.low), to_device(ranges.high))
 
     # Signatures.
 
@@ -234,13 +237,13 @@ class Engine:
     # Measuring.
 
     def hit(
-        self, texts: Sequence[Text], maps: Maps
+        self, texts: Sequence[Text], maps: Mapping[str, Array]
     ) -> Iterator[tuple[list[Encoding], NDArray[np.float32], NDArray[np.float16]]]:
         """Add the hits of texts to maps, piece by piece, in any order within a piece.
 
         Yield the tokens, class probabilities and signatures of each piece.
         """
-        hits = HitReader(self._setup, maps)
+        hits = HitReader(self._setup, {name: Target(bits) for name, bits in maps.items()})
         with self.bar("Measuring", len(texts)) as advance:
             for start in range(0, len(texts), PIECE):
                 piece = texts[start : start + PIECE]

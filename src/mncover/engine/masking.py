@@ -102,8 +102,6 @@ class Kept:
         """Return 1 or 0 for each neuron that the batch touches in each group of a site: [n, m]."""
         key = (site.kind, site.columns)
         if key not in self._parts:
-            part = self.pairs
-            if site.kind == "hidden":
-                part = self.tokens[..., None].expand(-1, -1, site.columns)
-            self._parts[key] = self.kernels.as_array(part.flatten(1))
+            part = self.tokens if site.kind == "hidden" else self.pairs
+            self._parts[key] = self.kernels.keep(part, site)
         return self._parts[key]

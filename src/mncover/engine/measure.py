@@ -45,6 +45,7 @@ def measure(
 
     with errors_named(texts), taps.open() as forward:
         _run_all(subject, encodings, batch_size, run, advance)
+        reader.end()
     return found
 
 
@@ -75,8 +76,7 @@ def errors_named(texts: Sequence[Text]) -> Iterator[None]:
     try:
         yield
     except NotFiniteError as error:
-        finite = torch.isfinite(torch.as_tensor(error.values)).flatten(1).all(1)
-        text = texts[error.rows[int((~finite).nonzero()[0])]]
+        text = texts[error.row]
         raise ActivationError(
             f'NaN or infinity in {error.site.name} for the text "{shorten(text)}": '
             "the model's weights or its number format are at fault."

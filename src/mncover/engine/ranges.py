@@ -27,7 +27,7 @@ from mncover.data.layout import Layout
 from mncover.data.signatures import SignatureSpace, learn_space, reference_places
 from mncover.data.table import Signatures
 from mncover.engine.batches import distinct
-from mncover.engine.kernels.base import Kernels
+from mncover.engine.kernels.base import Bounds, Kernels
 from mncover.engine.measure import Advance, measure
 from mncover.engine.readers import WidenReader
 from mncover.engine.signatures import PoolReader, pools_of
@@ -153,7 +153,8 @@ def calibrate(
         kept = partial.load(lambda path: _load(path, layout), lambda one: f"{one.texts:,} texts")
         ranges = kept or ranges
     advance(ranges.texts)
-    reader = WidenReader(kernels, kernels.to_device(ranges.low), kernels.to_device(ranges.high))
+    bounds = Bounds(kernels.to_device(ranges.low), kernels.to_device(ranges.high))
+    reader = WidenReader(kernels, bounds)
     places = reference_places(len(texts), [states.shape[1] for states in ranges.pooled])
     for start in range(ranges.texts, len(texts), chunk):
         part = texts[start : start + chunk]
@@ -161,7 +162,7 @@ def calibrate(
         states = _observe(taps, part, reader, batch_size, advance)
         pairs = zip(ranges.pooled, states, strict=True)
         pooled = tuple(np.concatenate([before, now[mine]]) for before, now in pairs)
-        low, high = kernels.to_numpy(reader.low), kernels.to_numpy(reader.high)
+        low, high = map(kernels.to_numpy, bounds)
         ranges = Ranges(layout, low, high, start + len(part), pooled=pooled)
         ranges.forget_future()
         if partial is not None and ranges.texts < len(texts):

@@ -9,29 +9,28 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
-from threading import Lock
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from mncover.criteria.base import Group
 from mncover.data.layout import Kind, Site
-from mncover.data.maps import ints_per_neuron
-from mncover.engine.kernels.base import Array, Block, Kernels
+from mncover.engine.kernels.base import Array, Block, Bounds, Heads, Kernels, Order, Target
 from mncover.engine.masking import Keep, Kept
 from mncover.engine.taps import Read
 from mncover.errors import ModelError
 
-Maps = Mapping[str, Array]  # the coverage map of each criterion
+Targets = Mapping[str, Target]  # where the hits of each criterion go
 
 
 class NotFiniteError(Exception):
-    """A site held NaN or infinity; the caller knows the texts behind a batch's indices."""
+    """A site held NaN or infinity; the caller knows the text of a row."""
 
-    def __init__(self, site: Site, rows: list[int], values: Array) -> None:
+    def __init__(self, site: Site, row: int) -> None:
         super().__init__(site.name)
-        self.site, self.rows, self.values = site, rows, values
+        self.site, self.row = site, row
 
 
 class Reader(Protocol):
@@ -40,12 +39,15 @@ class Reader(Protocol):
     def begin(self, rows: list[int], ids: Tensor) -> Read:
         """Take the indices of a batch's texts and their tokens [n, T]; return who reads it."""
 
+    def end(self) -> None:
+        """Finish when the last batch of a call was read."""
+
 
 class Setup(NamedTuple):
-    """What every measurement runs with; `bounds` are the low and high of every neuron."""
+    """What every measurement runs with."""
 
     kernels: Kernels
-    bounds: tuple[Array, Array]
+    bounds: Bounds
     groups: Sequence[Group]
     keep: Keep | None
 
@@ -54,80 +56,81 @@ class Batch(NamedTuple):
     """The texts that run together: their indices, how long they are, and what of them counts."""
 
     rows: list[int]
+    places: Tensor
     length: int
     kept: Kept | None
 
 
 class _SiteReader:
-    """Checks a tensor's shape, and that all of it was finite; the rest is the subclass's.
+    """Checks a tensor's shape, and that all of it was finite; the rest is the subclass's."""
 
-    `low` and `high` are the ranges. `locks` has one for each site: of two batches that run in
-    parallel only one at a time changes a site's ranges or maps.
-    """
-
-    def __init__(self, kernels: Kernels, low: Array, high: Array, keep: Keep | None = None) -> None:
-        self.kernels, self.low, self.high, self.keep = kernels, low, high, keep
-        self.locks = {site: Lock() for site in kernels.layout.sites}
+    def __init__(self, kernels: Kernels, bounds: Bounds, keep: Keep | None = None) -> None:
+        self.kernels, self.bounds, self.keep = kernels, bounds, keep
 
     def begin(self, rows: list[int], ids: Tensor) -> Read:
         return partial(self.read, self.batch(rows, ids))
 
+    def end(self) -> None:
+        fault = self.kernels.fault()
+        if fault is not None:
+            raise NotFiniteError(*fault)
+
     def batch(self, rows: list[int], ids: Tensor) -> Batch:
         """Look up what of a batch counts."""
-        return Batch(rows, ids.shape[1], None if self.keep is None else self.keep.of(ids))
+        places = torch.tensor(rows, dtype=torch.int32, device=self.kernels.device)
+        return Batch(rows, places, ids.shape[1], None if self.keep is None else self.keep.of(ids))
 
-    def read(self, batch: Batch, kind: Kind, layer: int, tensor: Tensor) -> None:
-        """Take one site's values."""
-        site, texts, length = self.kernels.site(kind, layer), len(batch.rows), batch.length
+    def read(self, batch: Batch, kind: Kind, layer: int, values: Tensor | Heads) -> None:
+        """Take one site's values, or the heads that they are computed from."""
+        site = self.kernels.site(kind, layer)
+        given: Array = values
+        if not isinstance(values, Heads):
+            given = self._checked(batch, site, values)
+        kept = None if batch.kept is None else batch.kept.at(site)
+        if not self.reduce(batch, Block(site, batch.length, given, batch.places, kept)):
+            finite = np.isfinite(given).reshape(len(batch.rows), -1).all(axis=1)
+            raise NotFiniteError(site, batch.rows[int(np.argmin(finite))])
+
+    def _checked(self, batch: Batch, site: Site, tensor: Tensor) -> Array:
+        """Return a tensor as values [texts, groups, n]; refuse one of another shape."""
+        texts, length = len(batch.rows), batch.length
         values = self.kernels.values(tensor[:texts])  # behind them are copies
         shape = (texts, site.groups, length, site.touched_columns(length))
-        if tuple(values.shape) != (shape if kind == "attention" else (shape[0], *shape[2:])):
+        expected = shape if site.kind == "attention" else (shape[0], *shape[2:])
+        if tuple(values.shape) != expected:
             raise ModelError(
                 f"{site.name} has shape {tuple(values.shape)}, expected {shape}: "
                 "its size changes from text to text, so it cannot be counted."
             )
-        if not self.reduce(batch, site, values.reshape(texts, site.groups, -1)):
-            raise NotFiniteError(site, batch.rows, values)
+        return values.reshape(texts, site.groups, -1)
 
-    def reduce(self, batch: Batch, site: Site, values: Array) -> bool:
-        """Use the values [texts, groups, n]; return whether all of them were finite."""
+    def reduce(self, batch: Batch, block: Block) -> bool:
+        """Use the values of a site; return False if one is known not to be finite."""
         raise NotImplementedError
-
-    def block(self, batch: Batch, site: Site, values: Array) -> Block:
-        """Return the values of a site with the ranges of their neurons, and which of them count."""
-        low, high = (self.kernels.touched(one, site, batch.length) for one in (self.low, self.high))
-        return Block(values, low, high, None if batch.kept is None else batch.kept.at(site))
 
 
 class WidenReader(_SiteReader):
     """Stretches ranges so that they hold everything seen."""
 
-    def reduce(self, batch: Batch, site: Site, values: Array) -> bool:
-        with self.locks[site]:
-            _, low, high, _ = self.block(batch, site, values)
-            finite = self.kernels.widen(values, low, high)
-            self.kernels.put_back(self.low, site, batch.length, low)
-            self.kernels.put_back(self.high, site, batch.length, high)
-        return finite
+    def reduce(self, batch: Batch, block: Block) -> bool:
+        return self.kernels.widen(block, self.bounds)
 
 
 class HitReader(_SiteReader):
-    """Adds everything seen to the maps of some criteria; the order of texts does not matter."""
+    """Adds everything seen to the maps of some criteria.
 
-    def __init__(self, setup: Setup, maps: Maps) -> None:
-        super().__init__(setup.kernels, *setup.bounds, setup.keep)
-        self.groups, self.maps = setup.groups, maps
+    With an order, which some kernels take, it also keeps the first text that hit each cell.
+    """
 
-    def reduce(self, batch: Batch, site: Site, values: Array) -> bool:
-        kernels, length = self.kernels, batch.length
-        block, finite = self.block(batch, site, values), True
+    def __init__(self, setup: Setup, targets: Targets, order: Order | None = None) -> None:
+        super().__init__(setup.kernels, setup.bounds, setup.keep)
+        self.groups, self.targets, self.order = setup.groups, targets, order
+
+    def reduce(self, batch: Batch, block: Block) -> bool:
+        finite = True
         for group in self.groups:
-            bits, width = [self.maps[name] for name in group.names], ints_per_neuron(group.cells)
-            with self.locks[site]:
-                parts = [kernels.touched(one, site, length, width) for one in bits]
-                finite &= kernels.hit(group, block, *parts)
-                for one, part in zip(bits, parts, strict=True):
-                    kernels.put_back(one, site, length, part)
+            mine = [self.targets[name] for name in group.names]
+            finite &= self.kernels.hit(group, block, self.bounds, mine, self.order)
         return finite
 
 
@@ -196,7 +199,7 @@ class EncodeReader(_SiteReader):
     """Keeps every text's codes in a spool, to be walked in order afterwards."""
 
     def __init__(self, setup: Setup, spool: Spool) -> None:
-        super().__init__(setup.kernels, *setup.bounds, setup.keep)
+        super().__init__(setup.kernels, setup.bounds, setup.keep)
         self.groups, self.spool = setup.groups, spool
 
     def begin(self, rows: list[int], ids: Tensor) -> Read:
@@ -204,10 +207,10 @@ class EncodeReader(_SiteReader):
         self.spool.begin(rows, batch.length, batch.kept)
         return partial(self.read, batch)
 
-    def reduce(self, batch: Batch, site: Site, values: Array) -> bool:
-        kernels, block, finite = self.kernels, self.block(batch, site, values), True
+    def reduce(self, batch: Batch, block: Block) -> bool:
+        kernels, finite = self.kernels, True
         for group in self.groups:
-            codes = kernels.new_codes(len(batch.rows), site, batch.length, group.cells)
-            finite &= kernels.encode(group, block, codes)
-            self.spool.write(batch.rows[0], site, group, codes)
+            codes = kernels.new_codes(len(batch.rows), block.site, batch.length, group.cells)
+            finite &= kernels.encode(group, block, self.bounds, codes)
+            self.spool.write(batch.rows[0], block.site, group, codes)
         return finite

@@ -97,6 +97,11 @@ class PoolReader:
         read = None if self.inner is None else self.inner.begin(rows, ids)
         return partial(self._read, rows, read)
 
+    def end(self) -> None:
+        """Finish the inner reader."""
+        if self.inner is not None:
+            self.inner.end()
+
     def _read(
         self, rows: list[int], read: Read | None, kind: Kind, layer: int, tensor: Tensor
     ) -> None:

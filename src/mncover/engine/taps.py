@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from mncover.data.layout import Kind, Layout, Site
+from mncover.engine.attention import FUSED, reading
 from mncover.engine.subject import Subject
 from mncover.errors import ModelError
 
@@ -86,7 +87,7 @@ def _matches(spec: Any, name: str, module: nn.Module) -> bool:
 
 
 Key = tuple[Kind, int]
-Read = Callable[[Kind, int, Tensor], None]
+Read = Callable[[Kind, int, Any], None]  # with a tensor, or the `Heads` that it is computed from
 Forward = Callable[[dict[str, Tensor], Read], Any]
 
 
@@ -96,6 +97,8 @@ class Taps:
 
     `final` is the module whose `last_hidden_state` stands for the last layer's output, where
     a model puts a last norm behind its layers. `modules` is empty if outputs are read instead.
+    With `fused`, attention is computed by whoever reads it (`fused.py`), and otherwise by the
+    model, perhaps for a reason.
     """
 
     subject: Subject
@@ -104,6 +107,8 @@ class Taps:
     causal: bool
     modules: tuple[Tap, ...] = ()
     final: nn.Module | None = None
+    fused: bool = False
+    eager_because: str = ""
 
     @property
     def n_hidden(self) -> int:
@@ -123,13 +128,14 @@ class Taps:
         return Layout((*hidden, *attention), self.causal)
 
     @contextmanager
-    def open(self, attention: str = "eager") -> Iterator[Forward]:
+    def open(self, attention: str | None = None) -> Iterator[Forward]:
         """Yield a function that runs one batch and calls `read` for every site of it.
 
-        It may be called by several threads at a time. The model is switched to eager attention
-        and evaluation mode inside the block. All hooks are gone when it ends, however it ends.
+        It may be called by several threads at a time. The model is switched to eager attention,
+        fused attention, or what is asked for, and to evaluation mode inside the block. All hooks
+        are gone when it ends, however it ends.
         """
-        with self.subject.measuring(attention):
+        with self.subject.measuring(attention or (FUSED if self.fused else "eager")):
             if not self.modules:
                 with _hooks_restored(self.subject.model):
                     yield self._read_outputs
@@ -146,7 +152,8 @@ class Taps:
     @torch.inference_mode()
     def _run_hooked(self, counter: _Counter, inputs: dict[str, Tensor], read: Read) -> Any:
         counter.begin(read)
-        output = self.subject.call(self.subject.runner, inputs)
+        with reading(counter.take) if self.fused else nullcontext():
+            output = self.subject.call(self.subject.runner, inputs)
         self._check_count(counter.hidden, counter.attention)
         return output
 
@@ -194,10 +201,14 @@ class _Counter(threading.local):
         def on_attention(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
             values = _part(output, tap.at)
             if values is not None:
-                self.attention += 1
-                self.read("attention", self.attention, values)
+                self.take(values)
 
         return on_hidden if tap.kind == "hidden" else on_attention
+
+    def take(self, values: Any) -> None:
+        """Number the next layer's attention."""
+        self.attention += 1
+        self.read("attention", self.attention, values)
 
     def final_hook(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
         self._hidden(output.last_hidden_state)

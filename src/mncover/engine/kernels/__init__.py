@@ -5,9 +5,11 @@ Torch is not imported here: the command line lists the names.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from mncover.data.layout import Layout
@@ -35,10 +37,18 @@ def _late(module: str, name: str) -> Callable[[], type[Kernels]]:
     return lambda: getattr(import_module(f"{__name__}.{module}"), name)
 
 
+def _has_triton(device: torch.device) -> bool:
+    """Return whether Triton runs there; its interpreter, which needs no GPU, is for tests."""
+    if find_spec("triton") is None:
+        return False
+    return device.type == ("cpu" if os.environ.get("TRITON_INTERPRET") == "1" else "cuda")
+
+
 _cpu, _torch = _late("cpu", "CpuKernels"), _late("plain_torch", "TorchKernels")
 # Of those that fit a device, the first is taken.
 KERNELS: dict[str, Entry] = {
     "cpu": Entry("compiled loops (numba)", lambda device: device.type == "cpu", _cpu),
+    "triton": Entry("programs for a GPU (Triton)", _has_triton, _late("gpu", "TritonKernels")),
     "torch": Entry("torch operations", lambda device: True, _torch),
 }
 

@@ -1,20 +1,23 @@
 """What kernels are: the arrays of one layout on one device, and the loops over them.
 
-The loops over a batch take the values of one site for equally long texts, and of the site's
-ranges and maps the part that such texts touch (`touched`), without gaps:
+Ranges, maps and first hits are flat arrays over all slots of the layout. The loops over a batch
+take the values of one site for equally long texts (`Block`) and change what such texts touch:
 
-    values     [texts, groups, n]   float32
-    low, high  [groups, n]          float32; a neuron without a range has low > high
+    values     [texts, groups, n]   the floats of the model, or `Heads`
     keep       [texts, n]           1 or 0: which neurons count for which text; None: all
-    bits       [groups, n * W]      W integers per neuron, bit c = cell c was hit
+    low, high  [slots]              float32; a neuron without a range has low > high
+    bits       [slots * W]          W integers per neuron, bit c = cell c was hit
+    first      [slots * cells]      int32: the smallest number of a text that hit the cell
 
-They return whether every value was finite. Every implementation passes the same tests
+They return False if a value was not finite. An implementation that would have to wait for the
+device to know says True, and tells by `fault` later. Every implementation passes the same tests
 (tests/engine/test_kernels.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -39,13 +42,58 @@ def no_cell(cells: int) -> int:
     return int(np.iinfo(code_type(cells)).max)
 
 
-class Block(NamedTuple):
-    """The values of a batch at one site, the ranges of their neurons, and which of them count."""
+class Heads(NamedTuple):
+    """The attention of a batch before it is computed; whoever reads it also fills `output`.
 
-    values: Array
+    The states are [texts, heads, T, width], of key and value perhaps for fewer heads, which are
+    then shared. `output` is [texts, T, heads, width].
+    """
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    scale: float
+    causal: bool
+    output: Tensor
+
+
+class Block(NamedTuple):
+    """The values of a batch at one site; `rows` has the place of each text in the call."""
+
+    site: Site
+    length: int
+    values: Array  # or Heads
+    rows: Array
+    keep: Array | None = None
+
+
+class Bounds(NamedTuple):
+    """Low and high of every neuron."""
+
     low: Array
     high: Array
-    keep: Array | None = None
+
+
+class Target(NamedTuple):
+    """Where the hits of one criterion go.
+
+    If texts have an order, `bits` are several maps, [maps, slots * W], and `first` is brought up
+    to date for the cells that `old`, a map, does not have.
+    """
+
+    bits: Array
+    old: Array | None = None
+    first: Array | None = None
+
+
+class Order(NamedTuple):
+    """For each text of a call its number, and the map that it goes to; neither ever falls."""
+
+    numbers: Array
+    which: Array
+
+
+NOBODY = 2**31 - 1  # in `first`: no text hit the cell
 
 
 class CodeStore(Protocol):
@@ -71,6 +119,7 @@ class Kernels(Protocol):
     """Makes, converts and slices arrays, and runs the loops over them."""
 
     name: ClassVar[str]
+    orders: ClassVar[bool] = False  # whether `hit` keeps the first text of each cell
     layout: Layout
     device: torch.device
     _spans: dict[tuple[Kind, int], tuple[Site, slice]]
@@ -103,13 +152,24 @@ class Kernels(Protocol):
 
     # Loops over a batch.
 
-    def widen(self, values: Array, low: Array, high: Array) -> bool:
+    def widen(self, block: Block, bounds: Bounds) -> bool:
         """Stretch the ranges so that they hold the values."""
 
-    def hit(self, group: Group, block: Block, bits: Array, masked: Array | None = None) -> bool:
-        """Set the bit of every cell a value falls into; in `masked`, only of neurons that count."""
+    def hit(
+        self,
+        group: Group,
+        block: Block,
+        bounds: Bounds,
+        targets: Sequence[Target],
+        order: Order | None = None,
+    ) -> bool:
+        """Set the bit of every cell a value falls into.
 
-    def encode(self, group: Group, block: Block, codes: Array) -> bool:
+        There is a target for each criterion of the group; in that of the masked one only neurons
+        that count are hit. An order is given only to an implementation that `orders`.
+        """
+
+    def encode(self, group: Group, block: Block, bounds: Bounds, codes: Array) -> bool:
         """Write the cell of every value, or "no cell", into `codes` [texts, groups, n]."""
 
     # Loops over one text's codes for all sites, flat, and a whole map.
@@ -137,9 +197,26 @@ class Kernels(Protocol):
         """Return a map in which nothing was hit."""
         return self.to_device(maps.empty_map(self.layout, cells))
 
+    def fuses(self, groups: Sequence[Group]) -> bool:
+        """Return whether the loops take `Heads` for some groups of criteria."""
+        return False
+
+    def fault(self) -> tuple[Site, int] | None:
+        """Return a site, and the row of a text, with a value that was not finite, if any.
+
+        It tells what the loops did not, and forgets it.
+        """
+        return None
+
     def values(self, tensor: Tensor) -> Array:
         """Return a model's tensor in float32, exactly, without gaps."""
         return self.as_array(tensor.detach().float().to(self.device))
+
+    def keep(self, part: Tensor, site: Site) -> Array:
+        """Return the tokens [texts, T] or pairs [texts, T, T] that count as the loops take them."""
+        if site.kind == "hidden":
+            part = part[..., None].expand(-1, -1, site.columns)
+        return self.as_array(part.flatten(1))
 
     def site(self, kind: Kind, layer: int) -> Site:
         """Return a site by its kind and layer."""
@@ -153,6 +230,16 @@ class Kernels(Protocol):
         a copy, because the loops want it without gaps: `put_back` writes it back.
         """
         return self._block(flat, site, length, width).reshape(site.groups, -1)
+
+    @contextmanager
+    def _writing(
+        self, flats: Sequence[Array], block: Block, width: int = 1
+    ) -> Iterator[list[Array]]:
+        """Yield the touched parts of flat arrays, and write them back."""
+        parts = [self.touched(flat, block.site, block.length, width) for flat in flats]
+        yield parts
+        for flat, part in zip(flats, parts, strict=True):
+            self.put_back(flat, block.site, block.length, part)
 
     def put_back(self, flat: Array, site: Site, length: int, part: Array) -> None:
         """Write a touched part back to its flat array, if it was a copy."""

@@ -18,7 +18,17 @@ from mncover.criteria.binned import BINS
 from mncover.data import maps
 from mncover.data.layout import Layout, Site
 from mncover.engine.kernels import loops
-from mncover.engine.kernels.base import Array, Block, CodeStore, Kernels, code_type, no_cell
+from mncover.engine.kernels.base import (
+    Array,
+    Block,
+    Bounds,
+    CodeStore,
+    Kernels,
+    Order,
+    Target,
+    code_type,
+    no_cell,
+)
 
 
 class CpuKernels(Kernels):
@@ -28,6 +38,8 @@ class CpuKernels(Kernels):
 
     def __init__(self, layout: Layout, device: torch.device) -> None:
         super().__init__(layout, device)
+        # Of two batches that run in parallel only one at a time changes a site's ranges or maps.
+        self._locks = {site: Lock() for site in layout.sites}
         self._table = cache(lambda cells: maps.site_table(layout, cells))
 
     def to_device(self, array: NDArray[Any]) -> Array:
@@ -55,24 +67,30 @@ class CpuKernels(Kernels):
     def disk_bytes(self, codes: int, cells: int) -> int:
         return codes * code_type(cells).itemsize // (2 if _two_per_byte(cells) else 1)
 
-    def widen(self, values: Array, low: Array, high: Array) -> bool:
-        return bool(loops.widen(values, low, high))
+    def widen(self, block: Block, bounds: Bounds) -> bool:
+        with self._locks[block.site], self._writing(bounds, block) as parts:
+            return bool(loops.widen(block.values, *parts))
 
-    def hit(self, group: Group, block: Block, bits: Array, masked: Array | None = None) -> bool:
-        if group.coding is BINS:
-            keep = None if masked is None else block.keep
-            return bool(loops.hit(*block[:3], group.cells, bits, masked, keep))
-        codes = group.coding.codes(np, *block[:3], group.cells)
-        _store(codes, bits)
-        if masked is not None:
-            _store(_counting(codes, block.keep), masked)
-        return _finite(block.values)
+    def hit(
+        self,
+        group: Group,
+        block: Block,
+        bounds: Bounds,
+        targets: Sequence[Target],
+        order: Order | None = None,
+    ) -> bool:
+        low, high = (self.touched(one, block.site, block.length) for one in bounds)
+        width, maps_of = maps.ints_per_neuron(group.cells), [target.bits for target in targets]
+        with self._locks[block.site], self._writing(maps_of, block, width) as bits:
+            return _hit(group, (block.values, low, high), bits, block.keep)
 
-    def encode(self, group: Group, block: Block, codes: Array) -> bool:
+    def encode(self, group: Group, block: Block, bounds: Bounds, codes: Array) -> bool:
         none = no_cell(group.cells)
+        low, high = (self.touched(one, block.site, block.length) for one in bounds)
+        given = (block.values, low, high)
         if group.coding is BINS:
-            return bool(loops.encode(*block[:3], group.cells, codes, none))
-        found = group.coding.codes(np, *block[:3], group.cells)
+            return bool(loops.encode(*given, group.cells, codes, none))
+        found = group.coding.codes(np, *given, group.cells)
         codes[:] = np.where(found >= 0, found, none)
         return _finite(block.values)
 
@@ -94,6 +112,21 @@ class CpuKernels(Kernels):
     def copy_touched(self, length: int, cells: int, source: Array, target: Array) -> None:
         table, per_neuron = self._table(cells), maps.ints_per_neuron(cells)
         loops.copy_touched(table, length, per_neuron, source, target)
+
+
+def _hit(
+    group: Group, given: tuple[Array, Array, Array], bits: list[Array], keep: Array | None
+) -> bool:
+    """Set the bits of a batch in the touched parts of a group's maps."""
+    masked = bits[1] if len(bits) > 1 else None
+    if group.coding is BINS:
+        kept = None if masked is None else keep
+        return bool(loops.hit(*given, group.cells, bits[0], masked, kept))
+    codes = group.coding.codes(np, *given, group.cells)
+    _store(codes, bits[0])
+    if masked is not None:
+        _store(_counting(codes, keep), masked)
+    return _finite(given[0])
 
 
 def _store(codes: NDArray[np.int64], bits: Array) -> None:

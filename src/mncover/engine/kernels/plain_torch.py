@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,17 @@ from torch import Tensor
 from mncover.criteria.base import Group
 from mncover.data import maps
 from mncover.data.layout import Layout, Site
-from mncover.engine.kernels.base import Block, CodeStore, Kernels, code_type, no_cell
+from mncover.engine.kernels.base import (
+    NOBODY,
+    Block,
+    Bounds,
+    CodeStore,
+    Kernels,
+    Order,
+    Target,
+    code_type,
+    no_cell,
+)
 
 KEPT_BYTES = 2**28  # for the places that texts of some lengths touch
 PART = 2**22  # codes of a text at a time: each needs some 50 bytes meanwhile
@@ -28,10 +39,13 @@ class TorchKernels(Kernels):
     """The loops as torch operations; every coding is computed as it is defined."""
 
     name = "torch"
+    orders = True
 
     def __init__(self, layout: Layout, device: torch.device) -> None:
         super().__init__(layout, device)
         self.places = Places(layout, device)
+        sites = len(layout.sites)
+        self._faults = torch.full((sites,), NOBODY, dtype=torch.int32, device=device)
 
     def to_device(self, array: NDArray[Any]) -> Tensor:
         if array.dtype.kind == "u" and array.dtype.itemsize > 1:
@@ -61,23 +75,75 @@ class TorchKernels(Kernels):
     def disk_bytes(self, codes: int, cells: int) -> int:
         return 0
 
-    def widen(self, values: Tensor, low: Tensor, high: Tensor) -> bool:
-        least, most = values.amin(0), values.amax(0)
-        torch.minimum(low, least, out=low)
-        torch.maximum(high, most, out=high)
-        return bool(torch.isfinite(least).all() & torch.isfinite(most).all())
+    def widen(self, block: Block, bounds: Bounds) -> bool:
+        least, most = block.values.amin(0), block.values.amax(0)
+        with self._writing(bounds, block) as (low, high):
+            torch.minimum(low, least, out=low)
+            torch.maximum(high, most, out=high)
+        return self._checked(block)
 
-    def hit(self, group: Group, block: Block, bits: Tensor, masked: Tensor | None = None) -> bool:
-        codes = group.coding.codes(torch, *block[:3], group.cells)
-        _store_all(codes, bits.view(*block.low.shape, -1))
-        if masked is not None:
-            _store_all(_counting(codes, block.keep), masked.view(*block.low.shape, -1))
-        return bool(torch.isfinite(block.values).all())
+    def hit(
+        self,
+        group: Group,
+        block: Block,
+        bounds: Bounds,
+        targets: Sequence[Target],
+        order: Order | None = None,
+    ) -> bool:
+        codes = self._codes(group, block, bounds)
+        counting = codes, _counting(codes, block.keep)
+        for mine, target in zip(counting, targets, strict=False):
+            for texts, bits in _by_map(target.bits, block, order):
+                with self._writing([bits], block, maps.ints_per_neuron(group.cells)) as (part,):
+                    _store_all(mine[texts], part.view(*codes.shape[1:], -1))
+            if order is not None:
+                self._note_first(mine, group.cells, block, target, order.numbers)
+        return self._checked(block)
 
-    def encode(self, group: Group, block: Block, codes: Tensor) -> bool:
-        found = group.coding.codes(torch, *block[:3], group.cells)
+    def encode(self, group: Group, block: Block, bounds: Bounds, codes: Tensor) -> bool:
+        found = self._codes(group, block, bounds)
         codes.copy_(torch.where(found >= 0, found, no_cell(group.cells)))
-        return bool(torch.isfinite(block.values).all())
+        return self._checked(block)
+
+    def _codes(self, group: Group, block: Block, bounds: Bounds) -> Tensor:
+        """Return the cells [texts, groups, n] of a block's values, -1 for none."""
+        low, high = (self.touched(one, block.site, block.length) for one in bounds)
+        found: Tensor = group.coding.codes(torch, block.values, low, high, group.cells)
+        return found
+
+    def _note_first(
+        self, codes: Tensor, cells: int, block: Block, target: Target, numbers: Tensor
+    ) -> None:
+        """Keep the smallest number of a text for each cell that the old map does not have."""
+        at, width = codes.clamp(min=0), maps.ints_per_neuron(cells)
+        old = self.touched(target.old, block.site, block.length, width).view(*codes.shape[1:], -1)
+        ints = old[None].expand(len(codes), -1, -1, -1).gather(-1, (at >> 6)[..., None])[..., 0]
+        new = (codes >= 0) & ((ints.to(torch.int64) >> (at & 63)) & 1 == 0)
+        slots = self.touched(self._every, block.site, block.length)
+        mine = numbers[block.rows.long()][:, None, None].expand_as(codes)
+        assert target.first is not None
+        target.first.scatter_reduce_(0, (slots * cells + at)[new], mine[new], "amin")
+
+    @cached_property
+    def _every(self) -> Tensor:
+        return torch.arange(self.layout.slots, device=self.device)
+
+    def _checked(self, block: Block) -> bool:
+        """Remember the first text with a value that is not finite, without waiting for it."""
+        odd = ~torch.isfinite(block.values).flatten(1).all(1)
+        worst = torch.where(odd, block.rows, NOBODY).amin()
+        place = self.layout.sites.index(block.site)
+        self._faults[place] = torch.minimum(self._faults[place], worst)
+        return True
+
+    def fault(self) -> tuple[Site, int] | None:
+        found = self._faults.tolist()
+        self._faults.fill_(NOBODY)
+        odd = [
+            (site, row) for site, row in zip(self.layout.sites, found, strict=True) if row != NOBODY
+        ]
+        # What is wrong in one site is wrong in all behind it: attention comes before its layer.
+        return min(odd, key=lambda one: (one[0].layer, one[0].kind), default=None)
 
     def walk(
         self, codes: Tensor, length: int, cells: int, bits: Tensor, store: bool
@@ -108,6 +174,18 @@ class TorchKernels(Kernels):
         for part in _parts(len(slots)):
             index = slots[part].long()
             target.view(-1, width)[index] = source.view(-1, width)[index]
+
+
+def _by_map(bits: Tensor, block: Block, order: Order | None) -> Iterator[tuple[slice, Tensor]]:
+    """Yield the texts of a batch that go to the same map, and that map."""
+    if order is None:
+        yield slice(None), bits
+        return
+    which, counts = torch.unique_consecutive(order.which[block.rows.long()], return_counts=True)
+    start = 0
+    for one, n in zip(which.tolist(), counts.tolist(), strict=True):
+        yield slice(start, start + n), bits[one]
+        start += n
 
 
 def _counting(codes: Tensor, keep: Tensor | None) -> Tensor:
