@@ -18,6 +18,8 @@ from torch import Tensor
 from mncover.criteria.base import Group
 from mncover.data.layout import Kind, Site
 from mncover.data.maps import ints_per_neuron
+from mncover.engine import batches
+from mncover.engine.batches import Rows
 from mncover.engine.kernels.base import Array, Block, Kernels
 from mncover.engine.masking import Keep, Kept
 from mncover.engine.taps import Read
@@ -29,7 +31,7 @@ Maps = Mapping[str, Array]  # the coverage map of each criterion
 class NotFiniteError(Exception):
     """A site held NaN or infinity; the caller knows the texts behind a batch's indices."""
 
-    def __init__(self, site: Site, rows: list[int], values: Array) -> None:
+    def __init__(self, site: Site, rows: Rows, values: Array) -> None:
         super().__init__(site.name)
         self.site, self.rows, self.values = site, rows, values
 
@@ -37,8 +39,8 @@ class NotFiniteError(Exception):
 class Reader(Protocol):
     """Takes the sites of batches, also of several batches at a time."""
 
-    def begin(self, rows: list[int], ids: Tensor) -> Read:
-        """Take the indices of a batch's texts and their tokens [n, T]; return who reads it."""
+    def begin(self, texts: batches.Batch) -> Read:
+        """Take a batch; return who reads it."""
 
 
 class Setup(NamedTuple):
@@ -53,7 +55,7 @@ class Setup(NamedTuple):
 class Batch(NamedTuple):
     """The texts that run together: their indices, how long they are, and what of them counts."""
 
-    rows: list[int]
+    rows: Rows
     length: int
     kept: Kept | None
 
@@ -69,12 +71,13 @@ class _SiteReader:
         self.kernels, self.low, self.high, self.keep = kernels, low, high, keep
         self.locks = {site: Lock() for site in kernels.layout.sites}
 
-    def begin(self, rows: list[int], ids: Tensor) -> Read:
-        return partial(self.read, self.batch(rows, ids))
+    def begin(self, texts: batches.Batch) -> Read:
+        return partial(self.read, self.batch(texts))
 
-    def batch(self, rows: list[int], ids: Tensor) -> Batch:
+    def batch(self, texts: batches.Batch) -> Batch:
         """Look up what of a batch counts."""
-        return Batch(rows, ids.shape[1], None if self.keep is None else self.keep.of(ids))
+        kept = None if self.keep is None else self.keep.of(texts.ids)
+        return Batch(texts.rows, texts.ids.shape[1], kept)
 
     def read(self, batch: Batch, kind: Kind, layer: int, tensor: Tensor) -> None:
         """Take one site's values."""
@@ -166,13 +169,13 @@ class Spool:
         self._where.clear()
         self._store.clear()
 
-    def begin(self, rows: list[int], length: int, kept: Kept | None = None) -> None:
+    def begin(self, rows: Rows, length: int, kept: Kept | None = None) -> None:
         """Start a batch of texts, named by their index; others may be under way."""
         batch = _Batch(length)
         if kept is not None:
             batch.keep_tokens = self.kernels.as_array(kept.tokens)
             batch.keep_pairs = self.kernels.as_array(kept.pairs)
-        self._where.update({text: (batch, row) for row, text in enumerate(rows)})
+        self._where.update({text: (batch, row) for row, text in enumerate(rows.tolist())})
 
     def write(self, text: int, site: Site, group: Group, codes: Array) -> None:
         """Take a group's codes [texts, groups, n] at one site of the batch that `text` is in."""
@@ -199,9 +202,9 @@ class EncodeReader(_SiteReader):
         super().__init__(setup.kernels, *setup.bounds, setup.keep)
         self.groups, self.spool = setup.groups, spool
 
-    def begin(self, rows: list[int], ids: Tensor) -> Read:
-        batch = self.batch(rows, ids)
-        self.spool.begin(rows, batch.length, batch.kept)
+    def begin(self, texts: batches.Batch) -> Read:
+        batch = self.batch(texts)
+        self.spool.begin(batch.rows, batch.length, batch.kept)
         return partial(self.read, batch)
 
     def reduce(self, batch: Batch, site: Site, values: Array) -> bool:
@@ -209,5 +212,5 @@ class EncodeReader(_SiteReader):
         for group in self.groups:
             codes = kernels.new_codes(len(batch.rows), site, batch.length, group.cells)
             finite &= kernels.encode(group, block, codes)
-            self.spool.write(batch.rows[0], site, group, codes)
+            self.spool.write(int(batch.rows[0]), site, group, codes)
         return finite
