@@ -98,11 +98,11 @@ def shuffled_pairs(masks: Masks, seed: int) -> Masks:
 
 
 def fidelities(subject: Subject, masks: Masks, test: Path) -> dict[str, Any]:
-    encodings = subject.encode(read_texts(test).texts, 128)
-    plain = predict(subject, encodings)
+    tokens = subject.encode(read_texts(test).texts, 128)
+    plain = predict(subject, tokens)
 
     def measured(changed: Masks) -> float:
-        return agreement(subject, changed, encodings, plain)
+        return agreement(subject, changed, tokens, plain)
 
     own = measured(masks)
     found: dict[str, Any] = {"masks": own, "interval": wilson(round(own * len(plain)), len(plain))}

@@ -33,7 +33,7 @@ from benchmarks.memory import PLAIN, peak_mib
 from mncover.cli.demo import demo_model
 from mncover.coverage import Coverage
 from mncover.data.store import CoverageData
-from mncover.engine.batches import Encoding, batch_tokens, batches_by_length, parallel, workers_on
+from mncover.engine.batches import Rows, batch_tokens, batches_by_length, parallel, workers_on
 from mncover.engine.loading import load_subject
 from mncover.engine.subject import Subject
 from mncover.masks.masks import Masks
@@ -67,21 +67,16 @@ def subject_named(model: str, device: str) -> Subject:
     return subject
 
 
-def tensors(subject: Subject, encodings: list[Encoding]) -> dict[str, torch.Tensor]:
-    names, device = encodings[0].inputs, subject.device
-    return {n: torch.tensor([e.inputs[n] for e in encodings], device=device) for n in names}
-
-
 def plain_forward(subject: Subject) -> Way:
     """Return the floor: tokenise, sort by length, run without padding, take probabilities."""
 
     def run(texts: list[str]) -> object:
         subject.model.set_attn_implementation("sdpa")
-        encodings = subject.encode(texts, MAX_LENGTH)
+        tokens = subject.encode(texts, MAX_LENGTH)
         found = np.empty((len(texts), subject.n_labels), dtype=np.float32)
         with torch.inference_mode():
-            for rows in batches_by_length([e.length for e in encodings], BATCH):
-                inputs = tensors(subject, [encodings[row] for row in rows])
+            for rows in batches_by_length(tokens.lengths, BATCH):
+                inputs = subject.tensors(tokens.take(rows))
                 found[rows] = subject.model(**inputs).logits.softmax(-1).float().cpu().numpy()
         return found
 
@@ -94,17 +89,16 @@ def plain_parallel(subject: Subject) -> Way:
 
     def run(texts: list[str]) -> object:
         subject.model.set_attn_implementation("sdpa")
-        encodings = subject.encode(texts, MAX_LENGTH)
+        tokens = subject.encode(texts, MAX_LENGTH)
         found = np.empty((len(texts), subject.n_labels), dtype=np.float32)
 
         @torch.inference_mode()
-        def one(rows: list[int]) -> None:
-            inputs = tensors(subject, [encodings[row] for row in rows])
+        def one(rows: Rows) -> None:
+            inputs = subject.tensors(tokens.take(rows))
             found[rows] = subject.model(**inputs).logits.softmax(-1).float().cpu().numpy()
 
-        lengths = [encoding.length for encoding in encodings]
         with parallel(n) as run_all:
-            list(run_all(one, batches_by_length(lengths, BATCH, batch_tokens(n))))
+            list(run_all(one, batches_by_length(tokens.lengths, BATCH, batch_tokens(n))))
         return found
 
     return run
@@ -171,7 +165,7 @@ def masked_ways(subject: Subject, train: list[str]) -> dict[str, Way]:
 def random_masks(subject: Subject, texts: list[str]) -> Masks:
     """Return masks with a random score for every word and for every pair that texts hold."""
     known = vocabulary(subject.tokenizer)
-    ids = [e.inputs["input_ids"] for e in subject.encode(texts, MAX_LENGTH)]
+    ids = subject.encode(texts, MAX_LENGTH).ids()
     keys, counts = count_pairs(ids, len(known.words), known.special, 1)
     random = np.random.default_rng(0)
     return Masks(
@@ -229,7 +223,7 @@ def allowed_mib(subject: Subject, texts: list[str]) -> float:
     """Return ranges + three maps + one context's map + two layers' activations of one batch."""
     engine = Coverage(subject.model, subject.tokenizer, max_length=MAX_LENGTH).engine
     slots, map_bytes = engine.layout.slots, 2
-    lengths = [e.length for e in subject.encode(texts, MAX_LENGTH)]
+    lengths = subject.encode(texts, MAX_LENGTH).lengths.tolist()
     batches = [(len(rows), lengths[rows[0]]) for rows in batches_by_length(lengths, BATCH)]
     hidden, attention = engine.layout.sites[1], engine.layout.sites[-1]
     layer = max(n * (hidden.touched(t) + attention.touched(t)) for n, t in batches) * 4

@@ -27,7 +27,7 @@ from rich.console import Console
 from rich.table import Table
 from tests.suites.test_judging import plain_rate
 
-from benchmarks.speed import BATCH, MAX_LENGTH, tensors
+from benchmarks.speed import BATCH, MAX_LENGTH
 from mncover.coverage import Coverage
 from mncover.engine.batches import batches_by_length
 from mncover.engine.engine import Engine
@@ -49,8 +49,8 @@ class PlainPass:
         self.subject, self.suite = subject, suite
         self.texts = list(dict.fromkeys(suite.each_text()))
         start = time.perf_counter()
-        self.encodings = subject.encode(self.texts, MAX_LENGTH)
-        self.batches = deque(batches_by_length([e.length for e in self.encodings], BATCH))
+        self.tokens = subject.encode(self.texts, MAX_LENGTH)
+        self.batches = deque(batches_by_length(self.tokens.lengths, BATCH))
         self.seconds = time.perf_counter() - start
         self.found = np.empty((len(self.texts), subject.n_labels))
 
@@ -61,7 +61,7 @@ class PlainPass:
         self.subject.model.set_attn_implementation("sdpa")
         while self.batches and texts > 0:
             rows = self.batches.popleft()
-            inputs = tensors(self.subject, [self.encodings[row] for row in rows])
+            inputs = self.subject.tensors(self.tokens.take(rows))
             self.found[rows] = self.subject.model(**inputs).logits.softmax(-1).numpy()
             texts -= len(rows)
         self.seconds += time.perf_counter() - start

@@ -63,7 +63,7 @@ class Coverage:
         attention_weight: float = 1.0,
         masks: Masks | str | Path | None = None,
         criteria: Sequence[str] | None = None,
-        batch_size: int = 32,
+        batch_size: int | None = None,
         device: str | None = None,
         dtype: str = "auto",
         kernels: str = "auto",
@@ -85,7 +85,7 @@ class Coverage:
         tokenizer: Any = None,
         *,
         masks: Masks | str | Path | None = None,
-        batch_size: int = 32,
+        batch_size: int | None = None,
         device: str | None = None,
         dtype: str = "auto",
         kernels: str = "auto",
@@ -380,7 +380,7 @@ def _assembled(
     settings: Settings,
     criteria: Sequence[str] | None,
     masks: Masks | str | Path | None,
-    running: tuple[int, bool | None, str, bool],
+    running: tuple[int | None, bool | None, str, bool],
 ) -> Engine:
     """Return an engine; the one place where one is made."""
     from mncover.engine.engine import Engine

@@ -203,6 +203,22 @@ class Case:
     def bounds(self, kernels: Kernels) -> Bounds:
         return Bounds(kernels.to_device(self.low.copy()), kernels.to_device(self.high.copy()))
 
+    def in_order(self, codes_of: Any, numbers: Any, which: Any) -> tuple[Any, Any]:
+        """Return the first number of each cell, and what each of four maps has, one by one."""
+        first = np.full((LAYOUT.slots, self.cells), NOBODY)
+        hit = np.zeros((4, LAYOUT.slots, self.cells), dtype=bool)
+        for site in LAYOUT.sites:
+            places = self.cut(np.arange(LAYOUT.slots), site, 1)
+            for (text, g, i), code in np.ndenumerate(codes_of(site)):
+                if code < 0:
+                    continue
+                slot = places[g, i]
+                hit[which[text], slot, code] = True
+                old = int(self.bits[slot * self.width + code // 64]) >> int(code % 64) & 1
+                if not old:
+                    first[slot, code] = min(first[slot, code], numbers[text])
+        return first, hit
+
     def counting(self, site: Site) -> Any:
         """Return the codes with -1 for tokens and pairs that do not count."""
         kept, codes = self.kept(site), self.codes(site)
@@ -257,23 +273,11 @@ def test_hit_in_order_fills_several_maps_and_keeps_the_first_text_of_each_cell(
     for site in LAYOUT.sites:  # batches come in any order
         whole = case.block(kernels, site, masked=True)
         for texts in (slice(3, 5), slice(0, 3)):
-            block = whole._replace(
-                values=whole.values[texts], rows=whole.rows[texts], keep=whole.keep[texts]
-            )
+            values, rows, keep = (one[texts] for one in (whole.values, whole.rows, whole.keep))  # type: ignore[index]
+            block = whole._replace(values=values, rows=rows, keep=keep)
             assert kernels.hit(group, block, case.bounds(kernels), targets, order)
     for target, codes_of in zip(targets, (case.codes, case.counting), strict=True):
-        first = np.full((LAYOUT.slots, cells), NOBODY)
-        hit = np.zeros((4, LAYOUT.slots, cells), dtype=bool)
-        slots = np.arange(LAYOUT.slots)
-        for site in LAYOUT.sites:
-            places = case.cut(slots, site, 1)
-            for (text, g, i), code in np.ndenumerate(codes_of(site)):
-                if code >= 0:
-                    slot = places[g, i]
-                    hit[which[text], slot, code] = True
-                    old = case.bits[slot * case.width + code // 64] >> np.uint64(code % 64) & 1
-                    if not old:
-                        first[slot, code] = min(first[slot, code], numbers[text])
+        first, hit = case.in_order(codes_of, numbers, which)
         np.testing.assert_array_equal(kernels.to_numpy(target.first).reshape(-1, cells), first)
         assert (first != NOBODY).any()
         for one, bits in zip(hit, target.bits, strict=True):

@@ -190,13 +190,13 @@ def test_an_interruption_waits_for_batches_under_way_and_takes_all_hooks_away() 
 def test_every_thread_counts_the_sites_of_its_own_batch() -> None:
     subject = Subject(*tiny.make("bert"))
     taps = find_taps(subject)
-    encodings = subject.encode(tiny.texts(40, seed=5), 16)
+    tokens = subject.encode(tiny.texts(40, seed=5), 16)
     expected = [("hidden", i) for i in range(taps.n_hidden)]
     expected += [("attention", i + 1) for i in range(len(taps.heads))]
 
     def sites(row: int) -> list[tuple[str, int]]:
         seen: list[tuple[str, int]] = []
-        inputs = subject.inputs([encodings[row]])
+        inputs = subject.inputs(tokens.take([row]))
         forward(inputs, lambda kind, layer, values: seen.append((kind, layer)))
         return sorted(seen)
 

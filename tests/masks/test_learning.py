@@ -215,18 +215,18 @@ def planted() -> Subject:
     torch.manual_seed(0)
     subject = Subject(type(model)(model.config).eval(), tokenizer)
     texts = planted_texts(600, 3)
-    encodings = subject.encode(texts, 20)
+    tokens = subject.encode(texts, 20)
     goal = np.array([int("good" in text.split()) for text in texts])
     optimizer = torch.optim.Adam(subject.model.parameters(), lr=5e-3)
-    batches = list(batches_by_length([e.length for e in encodings], 16))
+    batches = batches_by_length(tokens.lengths, 16)
     for place in np.random.default_rng(0).integers(len(batches), size=400):
         rows = batches[place]
-        answer = subject.model(**subject.tensors([encodings[i] for i in rows])).logits
+        answer = subject.model(**subject.tensors(tokens.take(rows))).logits
         loss = torch.nn.functional.cross_entropy(answer, torch.from_numpy(goal[rows]))
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
-    assert np.mean(predict(subject, encodings) == goal) > 0.98
+    assert np.mean(predict(subject, tokens) == goal) > 0.98
     return subject
 
 
@@ -257,17 +257,17 @@ def test_masks_that_keep_everything_and_send_no_message_have_full_fidelity() -> 
 
 def test_fidelity_is_the_share_of_equal_predictions() -> None:
     subject = subject_of()
-    encodings = subject.encode(tiny.texts(40, 6), 20)
+    tokens = subject.encode(tiny.texts(40, 6), 20)
     masks = replace(Masks.from_words(subject.tokenizer, ["good"]), message=None)
-    plain = predict(subject, encodings)
+    plain = predict(subject, tokens)
     with inserted(
         subject,
         lambda ids, x: x * torch.from_numpy(masks.keep_words)[ids][..., None],
     ):
-        masked = predict(subject, encodings)
+        masked = predict(subject, tokens)
     expected = float(np.mean(plain == masked))
     assert 0 < expected < 1
-    assert agreement(subject, masks, encodings, plain) == expected
+    assert agreement(subject, masks, tokens, plain) == expected
 
 
 def test_masks_are_learnt_where_no_pair_is_frequent_enough() -> None:

@@ -140,10 +140,11 @@ def test_every_epoch_has_every_text_once_in_batches_of_like_length() -> None:
 def test_padding_does_not_change_answers(base: str) -> None:
     train, test = ruled(20, 0), ruled(9, 1)
     subject = fine_tune(base, train, 2, SHORT, 0)
-    encodings = subject.encode(test.texts, 16)
+    tokens = subject.encode(test.texts, 16)
     with torch.no_grad():
-        together = subject.model(**subject.padded(encodings)).logits
-        alone = [subject.model(**subject.padded([encoding])).logits for encoding in encodings]
+        together = subject.model(**subject.padded(tokens)).logits
+        each = [subject.padded(tokens.take([row])) for row in range(len(tokens))]
+        alone = [subject.model(**inputs).logits for inputs in each]
     assert torch.allclose(together, torch.cat(alone), atol=1e-5)
 
 

@@ -122,8 +122,8 @@ class Grower:
 
     def _classes(self, texts: Sequence[Text]) -> list[int]:
         subject = self.engine.subject
-        encodings = subject.encode(texts, self.engine.settings.max_length)
-        probabilities = class_probabilities(subject, encodings, self.engine.batch_size)
+        tokens = subject.encode(texts, self.engine.settings.max_length)
+        probabilities = class_probabilities(subject, tokens, self.engine.batch_size)
         return [int(number) for number in subject.predictions(probabilities)]
 
 

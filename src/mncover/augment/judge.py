@@ -17,7 +17,7 @@ from torch.nn.functional import normalize
 
 from mncover.augment.packing import MeanReader, Packing, find_packing
 from mncover.data.results import weigh
-from mncover.engine.batches import Encoding, distinct, parallel
+from mncover.engine.batches import TEXTS, Tokens, distinct, parallel
 from mncover.engine.engine import Engine
 from mncover.engine.kernels.base import Array, code_type
 from mncover.engine.measure import measure
@@ -36,11 +36,11 @@ MOST_BYTES, MOST_TEXTS = 2**28, 512
 
 
 def run_padded(
-    subject: Subject, encodings: Sequence[Encoding], size: int, run: Callable[[list[int]], Found]
+    subject: Subject, tokens: Tokens, size: int, run: Callable[[list[int]], Found]
 ) -> Iterator[tuple[list[int], Found]]:
     """Run texts in padded batches; yield the indices of each batch with what `run` returns."""
     n = subject.workers
-    batches = batches_with_padding([one.length for one in encodings], size, n)
+    batches = batches_with_padding(tokens.lengths.tolist(), size, n)
     with subject.evaluating(), parallel(min(n, len(batches))) as run_all:
         yield from zip(batches, run_all(run, batches), strict=True)
 
@@ -100,28 +100,28 @@ class Embedder:
 
     encoder: Subject
     max_length: int
-    batch_size: int = 32
+    batch_size: int | None = None
 
     def __post_init__(self) -> None:
         self.encoder.check_length(self.max_length)
 
     def embed(self, texts: Sequence[Text]) -> NDArray[np.float32]:
         """Return the embeddings [texts, dimensions]; zeros for a text without tokens."""
-        encodings = self.encoder.encode(texts, self.max_length)
-        first, which = distinct(encodings)
-        chosen = [encodings[i] for i in first]
+        tokens = self.encoder.encode(texts, self.max_length)
+        first, which = distinct(tokens)
+        chosen = tokens.take(first)
 
         @torch.inference_mode()
         def run(rows: list[int]) -> NDArray[np.float32]:
-            inputs = self.encoder.padded([chosen[row] for row in rows])
+            inputs = self.encoder.padded(chosen.take(rows))
             hidden = self.encoder.call(self.encoder.traced, inputs).last_hidden_state.float()
             counts = inputs["attention_mask"].unsqueeze(-1)
             return normalize((hidden * counts).sum(1) / counts.sum(1), dim=-1).cpu().numpy()
 
-        batches = run_padded(self.encoder, chosen, self.batch_size, run)
+        batches = run_padded(self.encoder, chosen, self.batch_size or TEXTS, run)
         found = {i: mean for rows, means in batches for i, mean in zip(rows, means, strict=True)}
         empty = np.zeros(len(next(iter(found.values()), ())), dtype=np.float32)
-        each = [found.get(number, empty) for number in which]
+        each = [found.get(number, empty) for number in which.tolist()]
         return np.array(each, dtype=np.float32).reshape(len(each), len(empty))
 
 
@@ -142,7 +142,7 @@ def embedded(
 
     run = measure if packing is None else packing.measure
     for window in engine.windows([[text] for text in texts], lambda n: None, run=run, wrap=wrap):
-        yield window, [means.get(number, zeros) for number in window.which]
+        yield window, [means.get(number, zeros) for number in window.which.tolist()]
 
 
 @dataclass(slots=True)
@@ -184,8 +184,8 @@ class Judge:
         self._embedder = embedder
         self._at_once = False  # whether one pass gives both embeddings and bins
         self._packing: Packing | None = None
-        encodings = engine.subject.encode(seeds, engine.settings.max_length)
-        longest = max((encoding.length for encoding in encodings), default=1)
+        tokens = engine.subject.encode(seeds, engine.settings.max_length)
+        longest = max(tokens.lengths.tolist(), default=1)
         cells = engine.group(criterion or engine.main).cells
         touched = engine.layout.touched(longest) * code_type(cells).itemsize
         self.capacity = max(1, min(MOST_TEXTS, MOST_BYTES // max(touched, 1)))

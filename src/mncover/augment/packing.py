@@ -24,7 +24,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 from transformers import AttentionInterface
 
-from mncover.engine.batches import Encoding, batch_tokens, parallel
+from mncover.engine.batches import Batch, Tokens, batch_limits, parallel, staged
 from mncover.engine.measure import errors_named, measure
 from mncover.engine.subject import MIN_TOKENS, PROBE_TEXT
 from mncover.engine.taps import Forward, Key, Read, Taps
@@ -40,7 +40,6 @@ Shapes = list[tuple[int, int]]
 PACKED = "mncover_packed"
 # The reach is halved down to this until packs agree: a model with a window agrees within it.
 SHORTEST_REACH = 8
-_NOT_RUN = Encoding({"input_ids": []}, False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +77,9 @@ class Packing:
         self,
         taps: Taps,
         texts: Sequence[Text],
-        encodings: Sequence[Encoding],
+        tokens: Tokens,
         reader: Reader,
-        batch_size: int,
+        batch_size: int | None,
         advance: Callable[[int], None],
     ) -> NDArray[np.float32]:
         """Run every text once, as the engine's `measure` does, but the short ones in packs.
@@ -88,27 +87,27 @@ class Packing:
         Packed texts have no class probabilities: theirs are NaN.
         """
         subject, n = taps.subject, taps.subject.workers
-        lengths = [one.length if one.length <= self.reach else 0 for one in encodings]
+        short = tokens.lengths <= self.reach
+        lengths = np.where(short, tokens.lengths, 0).tolist()
 
         def run(rows: list[int]) -> list[int]:
-            groups = groups_of(rows, lengths)
-            members = [[encodings[row] for row in group] for group in groups]
-            ids = [subject.tensors(group)["input_ids"] for group in members]
-            self.run(forward, members, list(map(reader.begin, groups, ids)))
+            groups = [np.array(group) for group in groups_of(rows, lengths)]
+            reads = [reader.begin(batch) for batch, _ in staged(tokens, groups, subject.device)]
+            self.run(forward, [tokens.take(group) for group in groups], reads)
             return rows
 
+        limits = batch_limits(subject.device, n, batch_size)
         with errors_named(texts), taps.open(PACKED) as forward, parallel(n) as run_all:
-            for rows in run_all(run, packs(lengths, batch_size, batch_tokens(n), n)):
+            for rows in run_all(run, packs(lengths, *limits, n)):
                 advance(len(rows))
-        long = [_NOT_RUN if length else one for one, length in zip(encodings, lengths, strict=True)]
-        return measure(taps, texts, long, reader, batch_size, advance)
+        return measure(taps, texts, tokens.emptied(short), reader, batch_size, advance)
 
-    def run(self, forward: Forward, groups: list[list[Encoding]], reads: list[Read]) -> None:
+    def run(self, forward: Forward, groups: list[Tokens], reads: list[Read]) -> None:
         """Run groups of equally long texts in one row, each with its own reader.
 
         A row of very few tokens is repeated, for the reason given in `Subject.inputs`.
         """
-        shapes = [(len(group), group[0].length) for group in groups]
+        shapes = [(len(group), int(group.lengths[0])) for group in groups]
         copies = -(-MIN_TOKENS // sum(n * length for n, length in shapes))
         pack = Pack(tuple(shapes * copies), self.taps.causal)
 
@@ -117,13 +116,13 @@ class Packing:
             for one, part in zip(reads, parts, strict=False):  # copies follow them
                 one(kind, layer, part)
 
-        texts = [text for group in groups for text in group] * copies
-        rows = {name: [i for t in texts for i in t.inputs[name]] for name in texts[0].inputs}
-        rows["position_ids"] = [self.first + i for text in texts for i in range(text.length)]
-        device = self.taps.subject.device
+        texts = Tokens.joined(groups * copies)
+        places = np.arange(texts.lengths.sum()) - np.repeat(texts.offsets, texts.lengths)
+        rows = {**texts.inputs, "position_ids": self.first + places}
+        inputs = {name: torch.from_numpy(row[None].astype(np.int64)) for name, row in rows.items()}
         token = _running.set(pack)
         try:
-            forward({name: torch.tensor([row], device=device) for name, row in rows.items()}, read)
+            forward({name: row.to(self.taps.subject.device) for name, row in inputs.items()}, read)
         finally:
             _running.reset(token)
 
@@ -141,8 +140,8 @@ def find_packing(taps: Taps, max_length: int) -> Packing | None:
         return None
     # A position table may reserve its first rows for padding.
     first = next(((t.padding_idx or 0) + 1 for t in subject.padded_position_tables()), 0)
-    text = subject.encode([" ".join([PROBE_TEXT] * max_length)], max_length)[0]
-    packing = Packing(taps, text.length, first)
+    text = subject.encode([" ".join([PROBE_TEXT] * max_length)], max_length)
+    packing = Packing(taps, int(text.lengths[0]), first)
     while packing.reach >= SHORTEST_REACH and not _agrees(packing, text):
         packing = replace(packing, reach=packing.reach // 2)
     return packing if packing.reach >= SHORTEST_REACH else None
@@ -155,21 +154,22 @@ def _probes(reach: int) -> list[Shapes]:
     return [ones, [ones[0], ones[-1]], ones[-2:], [(3, 5), (2, 4), (1, 3)]]
 
 
-def _agrees(packing: Packing, text: Encoding) -> bool:
+def _agrees(packing: Packing, text: Tokens) -> bool:
     """Return whether texts have bit for bit the same states in packs as alone."""
     taps, probes = packing.taps, _probes(packing.reach)
     lengths = {length for shapes in probes for _, length in shapes}
-    inputs = text.inputs.items()
-    texts = {n: Encoding({name: ids[:n] for name, ids in inputs}, True) for n in lengths}
+    inputs = {name: ids.tolist() for name, ids in text.inputs.items()}
+    texts = {n: Tokens.of({k: [ids[:n]] for k, ids in inputs.items()}, True) for n in lengths}
 
-    def run_alone(one: Encoding) -> States:
+    def run_alone(one: Tokens) -> States:
         seen: States = {}
-        forward(taps.subject.inputs([one]), _keep(seen))
+        forward(taps.subject.inputs(one), _keep(seen))
         return seen
 
     def run_packed(shapes: Shapes) -> bool:
         seen: list[States] = [{} for _ in shapes]
-        packing.run(forward, [[texts[length]] * n for n, length in shapes], list(map(_keep, seen)))
+        groups = [texts[length].take([0] * n) for n, length in shapes]
+        packing.run(forward, groups, list(map(_keep, seen)))
         return all(_equal(s, alone[length]) for s, (_, length) in zip(seen, shapes, strict=True))
 
     with taps.open() as forward, parallel(taps.subject.workers) as each:
@@ -254,9 +254,9 @@ class MeanReader:
     last: int
     means: dict[int, NDArray[np.float32]]
 
-    def begin(self, rows: list[int], ids: Tensor) -> Read:
-        """Take a batch's text indices and tokens [n, T]; return what reads its sites."""
-        pass_on = self.reader.begin(rows, ids)
+    def begin(self, batch: Batch) -> Read:
+        """Take a batch; return what reads its sites."""
+        pass_on, rows = self.reader.begin(batch), batch.rows.tolist()
 
         def read(kind: Kind, layer: int, tensor: Tensor) -> None:
             pass_on(kind, layer, tensor)

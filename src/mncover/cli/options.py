@@ -68,6 +68,7 @@ def _field(default: Any, help: str, *more: str | None, **limits: float) -> Any:
 
 _TRAIN = "Texts that set the range of each neuron, normally the training set."
 _CONTEXT = "The field by which coverage is kept apart, such as the name of a test."
+_BATCH = "Most texts in a batch. [32; on a GPU by tokens]"
 _CRITERIA = f"What to measure: {listed(*CRITERIA)}. [cover, and mncover if there are masks]"
 _CLASSES = f"How the model's classes map to those of a test suite: {listed(*WAYS)}."
 _METRIC = "The criterion that --fail-under checks. [the first that was measured]"
@@ -88,7 +89,7 @@ class Config:
     bins: int = _field(10, "Sections of each neuron's range, 2 to 1000.")
     max_length: int = _field(128, "Cut texts off after this many tokens.")
     attention_weight: float = _field(1.0, "Weight of attention bins relative to word bins.")
-    batch_size: int = _field(32, "Maximum number of texts in a batch.")
+    batch_size: int | None = _field(None, _BATCH)
     device: str | None = _field(None, "Where to run: cpu, cuda, cuda:1, … [cpu]")
     dtype: str = _field("auto", "Number format: auto, float32, float16, bfloat16.")
     kernels: str = _field(AUTO, f"What counts the hits: {listed(AUTO, *KERNELS)}.")

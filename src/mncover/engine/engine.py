@@ -19,13 +19,13 @@ from mncover.data.identity import Identity, Measured
 from mncover.data.results import gain_share
 from mncover.data.signatures import SignatureSpace
 from mncover.engine import ranges as calibration
-from mncover.engine.batches import Encoding, distinct
+from mncover.engine.batches import Tokens
 from mncover.engine.fused import with_fused_attention
 from mncover.engine.kernels import AUTO, kernels_for
 from mncover.engine.kernels.base import Array, Bounds, Target
 from mncover.engine.loading import fingerprint_model, fingerprint_tokenizer
 from mncover.engine.masking import Keep
-from mncover.engine.measure import Advance, measure
+from mncover.engine.measure import Advance, in_pieces, measure, measure_piece
 from mncover.engine.ranges import Ranges
 from mncover.engine.readers import HitReader, Reader, Setup
 from mncover.engine.signatures import PoolReader, Projection, projections_on
@@ -39,9 +39,12 @@ from mncover.types import Settings, Text
 if TYPE_CHECKING:
     from mncover.masks.masks import Masks
 
-# Texts are tokenised and sorted in pieces of this size, so that no list of a whole training
-# set's tokens is ever held.
+# Texts are tokenised and sorted in pieces of this size, the next while the model runs.
 PIECE = 8192
+
+
+# The tokens, class probabilities and signatures of some texts.
+Answers = tuple[Tokens, NDArray[np.float32], NDArray[np.float16]]
 
 
 class Engine:
@@ -57,12 +60,12 @@ class Engine:
         settings: Settings,
         criteria: Sequence[Criterion],
         masks: Masks | None = None,
-        batch_size: int = 32,
+        batch_size: int | None = None,
         progress: bool | None = None,
         kernels: str = AUTO,
         signatures: bool = True,
     ) -> None:
-        if batch_size < 1:
+        if batch_size is not None and batch_size < 1:
             raise SettingsError(f"`batch_size` must be at least 1, got {batch_size}.")
         subject.check_length(settings.max_length)
         self.subject, self.settings, self.masks = subject, settings, masks
@@ -149,10 +152,10 @@ class Engine:
             labels=tuple(self.subject.labels),
             calibration_texts=ranges.texts,
             masks=None if self.masks is None else self.masks.summary(),
-            criteria=tuple(self._measured(one, ranges) for one in self.criteria.values()),
+            criteria=tuple(self._criterion(one, ranges) for one in self.criteria.values()),
         )
 
-    def _measured(self, criterion: Criterion, ranges: Ranges) -> Measured:
+    def _criterion(self, criterion: Criterion, ranges: Ranges) -> Measured:
         cells = criterion.cells(self.settings)
         counts = criterion.reachable(self.layout, ranges.low, ranges.high, cells)
         reachable = tuple(tuple(int(n) for n in groups) for groups in counts)
@@ -225,35 +228,38 @@ class Engine:
 
     def answers(self, texts: Sequence[Text]) -> tuple[NDArray[np.float32], NDArray[np.float16]]:
         """Return the class probabilities and signatures of texts; nothing is counted."""
-        encodings = self.subject.encode(texts, self.settings.max_length)
-        first, which = distinct(encodings)
-        chosen = [texts[i] for i in first], [encodings[i] for i in first]
-        reader = PoolReader.projected(None, self.layout, len(first), self._projections)
-        with self.bar("Running", len(texts)) as advance:
-            advance(len(texts) - len(first))
-            found = measure(self.taps, *chosen, reader, self.batch_size, advance)
-        return found[which], reader.signatures[which]
+        sizes = [projection.components.shape[1] for projection in self._projections]
+        probabilities = [np.empty((0, self.subject.n_labels), np.float32)]
+        signatures = [np.empty((0, sum(sizes)), np.float16)]
+
+        def signing(texts: int) -> PoolReader:
+            return PoolReader.projected(None, self.layout, texts, self._projections)
+
+        for _, found, signed in self._measured(texts, signing, "Running"):
+            probabilities.append(found)
+            signatures.append(signed)
+        return np.concatenate(probabilities), np.concatenate(signatures)
 
     # Measuring.
 
-    def hit(
-        self, texts: Sequence[Text], maps: Mapping[str, Array]
-    ) -> Iterator[tuple[list[Encoding], NDArray[np.float32], NDArray[np.float16]]]:
+    def hit(self, texts: Sequence[Text], maps: Mapping[str, Array]) -> Iterator[Answers]:
         """Add the hits of texts to maps, piece by piece, in any order within a piece.
 
         Yield the tokens, class probabilities and signatures of each piece.
         """
         hits = HitReader(self._setup, {name: Target(bits) for name, bits in maps.items()})
-        with self.bar("Measuring", len(texts)) as advance:
-            for start in range(0, len(texts), PIECE):
-                piece = texts[start : start + PIECE]
-                encodings = self.subject.encode(piece, self.settings.max_length)
-                first, which = distinct(encodings)
-                advance(len(piece) - len(first))
-                chosen = [piece[i] for i in first], [encodings[i] for i in first]
-                reader = self.sign(hits, len(first))
-                found = measure(self.taps, *chosen, reader, self.batch_size, advance)
-                yield encodings, found[which], reader.signatures[which]
+        return self._measured(texts, lambda n: self.sign(hits, n), "Measuring")
+
+    def _measured(
+        self, texts: Sequence[Text], reader_for: Callable[[int], PoolReader], what: str
+    ) -> Iterator[Answers]:
+        """Run texts, of those in a piece each distinct one once, with a reader for so many."""
+        pieces = in_pieces(self.subject, texts, PIECE, self.settings.max_length)
+        with self.bar(what, len(texts)) as advance, pieces as each:
+            for piece in each:
+                reader = reader_for(len(piece.first))
+                found = measure_piece(self.taps, piece, reader, self.batch_size, advance)
+                yield piece.tokens, found, reader.signatures[piece.which]
 
     def gains(self, texts: Sequence[Text], bits: Array, criterion: str) -> NDArray[np.float64]:
         """Return what each text would add to a criterion's map, which does not change."""

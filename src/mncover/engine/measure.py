@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mncover.engine.batches import Encoding, batch_tokens, batches_by_length, distinct, parallel
+from mncover.engine.batches import (
+    Batch,
+    Rows,
+    Tokens,
+    ahead,
+    batches_by_length,
+    distinct,
+    parallel,
+    staged,
+)
 from mncover.engine.readers import NotFiniteError, Reader
 from mncover.engine.subject import Subject
 from mncover.engine.taps import Taps
@@ -18,14 +28,15 @@ from mncover.errors import ActivationError
 from mncover.types import Text, shorten
 
 Advance = Callable[[int], None]
+Run = Callable[[Batch, dict[str, Tensor]], Any]  # what runs the model on a batch
 
 
 def measure(
     taps: Taps,
     texts: Sequence[Text],
-    encodings: Sequence[Encoding],
+    tokens: Tokens,
     reader: Reader,
-    batch_size: int,
+    batch_size: int | None,
     advance: Advance,
 ) -> NDArray[np.float32]:
     """Run every text once, hand its sites to `reader`, and return the class probabilities.
@@ -35,39 +46,73 @@ def measure(
     so `reader` gets them in any order.
     """
     subject = taps.subject
-    found = np.full((len(texts), subject.n_labels), np.nan, dtype=np.float32)
 
-    def run(rows: list[int]) -> list[int]:
-        inputs = subject.inputs([encodings[row] for row in rows])
-        read = reader.begin(rows, inputs["input_ids"][: len(rows)])  # behind them are copies
-        _keep(subject.probabilities(forward(inputs, read)), found, rows)
-        return rows
+    def run(batch: Batch, inputs: dict[str, Tensor]) -> Any:
+        return forward(subject.filled(inputs), reader.begin(batch))
 
     with errors_named(texts), taps.open() as forward:
-        _run_all(subject, encodings, batch_size, run, advance)
+        found = _run_all(subject, tokens, batch_size, run, advance)
         reader.end()
     return found
 
 
-def _keep(probabilities: Tensor | None, found: NDArray[np.float32], rows: list[int]) -> None:
-    if probabilities is not None:
-        found[rows] = probabilities[: len(rows)].cpu().numpy()
+class Piece(NamedTuple):
+    """Texts as tokens, the first of each distinct one, and which of them every text is."""
+
+    texts: Sequence[Text]
+    tokens: Tokens
+    first: Rows
+    which: Rows
+
+
+@contextmanager
+def in_pieces(
+    subject: Subject, texts: Sequence[Text], size: int, max_length: int
+) -> Iterator[Iterator[Piece]]:
+    """Yield texts in pieces of some size, the next of which is tokenised while one is run."""
+
+    def prepare(start: int) -> Piece:
+        part = texts[start : start + size]
+        tokens = subject.encode(part, max_length)
+        return Piece(part, tokens, *distinct(tokens))
+
+    starts = range(0, len(texts), size)
+    with ahead(len(starts)) as each:
+        yield each(prepare, starts)
+
+
+def measure_piece(
+    taps: Taps, piece: Piece, reader: Reader, batch_size: int | None, advance: Advance
+) -> NDArray[np.float32]:
+    """Do the same with the distinct texts of a piece, the only ones that `reader` sees."""
+    advance(len(piece.texts) - len(piece.first))
+    chosen = [piece.texts[i] for i in piece.first], piece.tokens.take(piece.first)
+    return measure(taps, *chosen, reader, batch_size, advance)[piece.which]
 
 
 def _run_all(
-    subject: Subject,
-    encodings: Sequence[Encoding],
-    batch_size: int,
-    run: Callable[[list[int]], list[int]],
-    advance: Advance,
-) -> None:
-    """Call `run` with the indices of equally long texts, in parallel."""
-    size = 1 if subject.single_rows else batch_size
-    lengths = [encoding.length for encoding in encodings]
-    batches = batches_by_length(lengths, size, batch_tokens(subject.workers))
+    subject: Subject, tokens: Tokens, batch_size: int | None, run: Run, advance: Advance
+) -> NDArray[np.float32]:
+    """Run batches of equally long texts in parallel; return the class probabilities.
+
+    These stay on the device until the end: a GPU would have to finish each batch first.
+    """
+
+    def answers(item: tuple[Batch, dict[str, Tensor]]) -> Tensor | None:
+        found = subject.probabilities(run(*item))
+        return None if found is None else found[: len(item[0].rows)]  # behind them are copies
+
+    batches = batches_by_length(tokens.lengths, *subject.limits(batch_size))
+    found: list[Tensor] = []
     with parallel(subject.workers) as run_each:
-        for rows in run_each(run, batches):
+        each = run_each(answers, staged(tokens, batches, subject.device))
+        for rows, probabilities in zip(batches, each, strict=True):
+            found += [] if probabilities is None else [probabilities]
             advance(len(rows))
+    every = np.full((len(tokens), subject.n_labels), np.nan, dtype=np.float32)
+    if found:
+        every[np.concatenate(batches)] = torch.cat(found).cpu().numpy()
+    return every
 
 
 @contextmanager
@@ -85,22 +130,17 @@ def errors_named(texts: Sequence[Text]) -> Iterator[None]:
 
 def class_probabilities(
     subject: Subject,
-    encodings: Sequence[Encoding],
-    batch_size: int = 32,
-    advance: Callable[[int], None] = lambda n: None,
+    tokens: Tokens,
+    batch_size: int | None = None,
+    advance: Advance = lambda n: None,
 ) -> NDArray[np.float32]:
     """Return the class probabilities [texts, labels]; NaN for a text without tokens."""
-    first, which = distinct(encodings)
-    chosen = [encodings[i] for i in first]
-    found = np.full((len(first), subject.n_labels), np.nan, dtype=np.float32)
-    advance(len(encodings) - len(first))
+    first, which = distinct(tokens)
+    advance(len(tokens) - len(first))
 
     @torch.inference_mode()
-    def run(rows: list[int]) -> list[int]:
-        inputs = subject.inputs([chosen[row] for row in rows])
-        _keep(subject.probabilities(subject.call(subject.runner, inputs)), found, rows)
-        return rows
+    def run(batch: Batch, inputs: dict[str, Tensor]) -> Any:
+        return subject.call(subject.runner, subject.filled(inputs))
 
     with subject.measuring():
-        _run_all(subject, chosen, batch_size, run, advance)
-    return found[which]
+        return _run_all(subject, tokens.take(first), batch_size, run, advance)[which]

@@ -26,9 +26,8 @@ from mncover.data.files import Unfinished, replacing
 from mncover.data.layout import Layout
 from mncover.data.signatures import SignatureSpace, learn_space, reference_places
 from mncover.data.table import Signatures
-from mncover.engine.batches import distinct
 from mncover.engine.kernels.base import Bounds, Kernels
-from mncover.engine.measure import Advance, measure
+from mncover.engine.measure import Advance, Piece, in_pieces, measure_piece
 from mncover.engine.readers import WidenReader
 from mncover.engine.signatures import PoolReader, pools_of
 from mncover.engine.taps import Taps
@@ -134,7 +133,7 @@ def calibrate(
     taps: Taps,
     kernels: Kernels,
     texts: Sequence[Text],
-    batch_size: int,
+    batch_size: int | None,
     advance: Advance,
     cache: Path | None = None,
     chunk: int = CHUNK,
@@ -156,17 +155,16 @@ def calibrate(
     bounds = Bounds(kernels.to_device(ranges.low), kernels.to_device(ranges.high))
     reader = WidenReader(kernels, bounds)
     places = reference_places(len(texts), [states.shape[1] for states in ranges.pooled])
-    for start in range(ranges.texts, len(texts), chunk):
-        part = texts[start : start + chunk]
-        mine = places[(places >= start) & (places < start + len(part))] - start
-        states = _observe(taps, part, reader, batch_size, advance)
-        pairs = zip(ranges.pooled, states, strict=True)
-        pooled = tuple(np.concatenate([before, now[mine]]) for before, now in pairs)
-        low, high = map(kernels.to_numpy, bounds)
-        ranges = Ranges(layout, low, high, start + len(part), pooled=pooled)
-        ranges.forget_future()
-        if partial is not None and ranges.texts < len(texts):
-            _keep(ranges, partial.path)
+    left = texts[ranges.texts :]
+    with in_pieces(taps.subject, left, chunk, layout.sites[0].rows) as pieces:
+        for piece in pieces:
+            states = _observe(taps, piece, reader, batch_size, advance)
+            pooled = _more(ranges, states, places)
+            low, high = map(kernels.to_numpy, bounds)
+            ranges = Ranges(layout, low, high, ranges.texts + len(piece.texts), pooled=pooled)
+            ranges.forget_future()
+            if partial is not None and ranges.texts < len(texts):
+                _keep(ranges, partial.path)
     if not (ranges.low <= ranges.high).any():
         raise TextError("no calibration text has any token: there is nothing to measure.")
     ranges = replace(ranges, space=learn_space(ranges.pooled, places), pooled=())
@@ -177,17 +175,22 @@ def calibrate(
 
 
 def _observe(
-    taps: Taps, texts: Sequence[Text], reader: WidenReader, batch_size: int, advance: Advance
+    taps: Taps, piece: Piece, reader: WidenReader, batch_size: int | None, advance: Advance
 ) -> list[Signatures]:
     """Widen the ranges by texts; return the pooled states of each, part by part."""
-    layout = reader.kernels.layout
-    encodings = taps.subject.encode(texts, layout.sites[0].rows)
-    first, which = distinct(encodings)
-    advance(len(texts) - len(first))
-    picked = [texts[i] for i in first], [encodings[i] for i in first]
-    pools = PoolReader.raw(reader, layout, len(first))
-    measure(taps, *picked, pools, batch_size, advance)
-    return [states[which] for states in pools.found]
+    pools = PoolReader.raw(reader, reader.kernels.layout, len(piece.first))
+    measure_piece(taps, piece, pools, batch_size, advance)
+    return [states[piece.which] for states in pools.found]
+
+
+def _more(
+    ranges: Ranges, states: Sequence[Signatures], places: NDArray[np.int64]
+) -> tuple[Signatures, ...]:
+    """Return the pooled states that are kept, with those among further texts' that are to be."""
+    end = ranges.texts + len(states[0])
+    mine = places[(places >= ranges.texts) & (places < end)] - ranges.texts
+    pairs = zip(ranges.pooled, states, strict=True)
+    return tuple(np.concatenate([before, now[mine]]) for before, now in pairs)
 
 
 def _keep(ranges: Ranges, path: Path) -> None:

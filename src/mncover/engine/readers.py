@@ -12,11 +12,12 @@ from functools import cache, partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from mncover.criteria.base import Group
 from mncover.data.layout import Kind, Site
+from mncover.engine import batches
+from mncover.engine.batches import Rows
 from mncover.engine.kernels.base import Array, Block, Bounds, Heads, Kernels, Order, Target
 from mncover.engine.masking import Keep, Kept
 from mncover.engine.taps import Read
@@ -36,8 +37,8 @@ class NotFiniteError(Exception):
 class Reader(Protocol):
     """Takes the sites of batches, also of several batches at a time."""
 
-    def begin(self, rows: list[int], ids: Tensor) -> Read:
-        """Take the indices of a batch's texts and their tokens [n, T]; return who reads it."""
+    def begin(self, texts: batches.Batch) -> Read:
+        """Take a batch; return who reads it."""
 
     def end(self) -> None:
         """Finish when the last batch of a call was read."""
@@ -55,7 +56,7 @@ class Setup(NamedTuple):
 class Batch(NamedTuple):
     """The texts that run together: their indices, how long they are, and what of them counts."""
 
-    rows: list[int]
+    rows: Rows
     places: Tensor
     length: int
     kept: Kept | None
@@ -67,18 +68,18 @@ class _SiteReader:
     def __init__(self, kernels: Kernels, bounds: Bounds, keep: Keep | None = None) -> None:
         self.kernels, self.bounds, self.keep = kernels, bounds, keep
 
-    def begin(self, rows: list[int], ids: Tensor) -> Read:
-        return partial(self.read, self.batch(rows, ids))
+    def begin(self, texts: batches.Batch) -> Read:
+        return partial(self.read, self.batch(texts))
 
     def end(self) -> None:
         fault = self.kernels.fault()
         if fault is not None:
             raise NotFiniteError(*fault)
 
-    def batch(self, rows: list[int], ids: Tensor) -> Batch:
+    def batch(self, texts: batches.Batch) -> Batch:
         """Look up what of a batch counts."""
-        places = torch.tensor(rows, dtype=torch.int32, device=self.kernels.device)
-        return Batch(rows, places, ids.shape[1], None if self.keep is None else self.keep.of(ids))
+        kept = None if self.keep is None else self.keep.of(texts.ids)
+        return Batch(texts.rows, texts.places, texts.ids.shape[1], kept)
 
     def read(self, batch: Batch, kind: Kind, layer: int, values: Tensor | Heads) -> None:
         """Take one site's values, or the heads that they are computed from."""
@@ -169,13 +170,13 @@ class Spool:
         self._where.clear()
         self._store.clear()
 
-    def begin(self, rows: list[int], length: int, kept: Kept | None = None) -> None:
+    def begin(self, rows: Rows, length: int, kept: Kept | None = None) -> None:
         """Start a batch of texts, named by their index; others may be under way."""
         batch = _Batch(length)
         if kept is not None:
             batch.keep_tokens = self.kernels.as_array(kept.tokens)
             batch.keep_pairs = self.kernels.as_array(kept.pairs)
-        self._where.update({text: (batch, row) for row, text in enumerate(rows)})
+        self._where.update({text: (batch, row) for row, text in enumerate(rows.tolist())})
 
     def write(self, text: int, site: Site, group: Group, codes: Array) -> None:
         """Take a group's codes [texts, groups, n] at one site of the batch that `text` is in."""
@@ -202,9 +203,9 @@ class EncodeReader(_SiteReader):
         super().__init__(setup.kernels, setup.bounds, setup.keep)
         self.groups, self.spool = setup.groups, spool
 
-    def begin(self, rows: list[int], ids: Tensor) -> Read:
-        batch = self.batch(rows, ids)
-        self.spool.begin(rows, batch.length, batch.kept)
+    def begin(self, texts: batches.Batch) -> Read:
+        batch = self.batch(texts)
+        self.spool.begin(batch.rows, batch.length, batch.kept)
         return partial(self.read, batch)
 
     def reduce(self, batch: Batch, block: Block) -> bool:
@@ -212,5 +213,5 @@ class EncodeReader(_SiteReader):
         for group in self.groups:
             codes = kernels.new_codes(len(batch.rows), block.site, batch.length, group.cells)
             finite &= kernels.encode(group, block, self.bounds, codes)
-            self.spool.write(batch.rows[0], block.site, group, codes)
+            self.spool.write(int(batch.rows[0]), block.site, group, codes)
         return finite

@@ -7,7 +7,7 @@ beside its data file, which is replaced once, at the end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import groupby
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from mncover.data import datafile
 from mncover.data.files import Say, Unfinished, partial_path, silent
@@ -23,7 +23,6 @@ from mncover.data.identity import Identity, Run
 from mncover.data.maps import Bits
 from mncover.data.store import CoverageData
 from mncover.data.table import UNKNOWN, NewCells, Signatures, Table
-from mncover.engine.batches import Encoding
 from mncover.engine.engine import Engine
 from mncover.engine.kernels.base import Array
 from mncover.engine.measure import Advance
@@ -41,7 +40,7 @@ class _Answer(NamedTuple):
     """What is kept of a text that was run until its context is full; its tokens are not."""
 
     length: int
-    truncated: bool
+    truncated: np.bool_
     probabilities: NDArray[np.float32]
     signature: Signatures
 
@@ -84,9 +83,10 @@ class Recorder:
             with self._all_or_nothing(self.total):
                 maps = self._maps_of(part.contexts[0])
                 done = 0
-                for encodings, found, signatures in self.engine.hit(part.texts, maps):
-                    piece = part.part(slice(done, done + len(encodings)))
-                    self._add_rows(piece, encodings, found, signatures, {})
+                for tokens, found, signatures in self.engine.hit(part.texts, maps):
+                    piece = part.part(slice(done, done + len(tokens)))
+                    sizes = tokens.lengths, tokens.truncated
+                    self._add_rows(piece, *sizes, found, signatures, {})
                     done += len(piece)
             for name, bits in maps.items():  # not before: until here it is its own backup
                 self.total[name] |= bits
@@ -116,7 +116,8 @@ class Recorder:
                 new, answers = self._walk(window, signatures, part, known)
                 found = np.array([answer.probabilities for answer in answers])
                 signs = np.array([answer.signature for answer in answers])
-                self._add_rows(part, answers, found, signs, new)
+                sizes = [one.length for one in answers], [one.truncated for one in answers]
+                self._add_rows(part, *sizes, found, signs, new)
             done += len(part)
             yield done
 
@@ -138,9 +139,8 @@ class Recorder:
                     new[name][:, row] = self.engine.add(window, at, bits, name)
                 for name, bits in maps.items():
                     self.engine.add(window, at, bits, name)
-                tokens = window.encodings[at]
                 found = window.probabilities[at], signatures[at]
-                had[text] = _Answer(tokens.length, tokens.truncated, *found)
+                had[text] = _Answer(window.length(at), window.tokens.truncated[at], *found)
                 at += 1
             answers.append(had[text])
         return new, answers
@@ -186,7 +186,8 @@ class Recorder:
     def _add_rows(
         self,
         rows: Rows,
-        answers: Sequence[Encoding] | Sequence[_Answer],
+        lengths: ArrayLike,
+        truncated: ArrayLike,
         probabilities: NDArray[np.float32],
         signatures: Signatures,
         new: dict[str, NewCells],
@@ -208,8 +209,8 @@ class Recorder:
                 context=[self.data.context_number(name) for name in rows.contexts],
                 index=rows.indices,
                 case=rows.cases,
-                length=[answer.length for answer in answers],
-                truncated=[answer.truncated for answer in answers],
+                length=lengths,
+                truncated=truncated,
                 label=rows.labels,
                 prediction=self.engine.subject.predictions(probabilities),
             )

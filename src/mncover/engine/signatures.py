@@ -13,6 +13,7 @@ from torch import Tensor
 
 from mncover.data.layout import Kind, Layout
 from mncover.data.signatures import MAX_STATE, SignatureSpace
+from mncover.engine.batches import Batch, Rows
 from mncover.engine.readers import Reader
 from mncover.engine.taps import Read
 
@@ -39,7 +40,7 @@ def pools_of(layout: Layout) -> tuple[Pool, ...]:
         return states.float().mean(dim=1)
 
     def token(states: Tensor) -> Tensor:
-        return states[:, at].float()
+        return states[:, at].to(torch.float32, copy=True)  # a view would keep all the states
 
     middle = last // 2
     return (
@@ -54,10 +55,7 @@ Keep = Callable[[int, Tensor], Tensor]
 
 
 class PoolReader:
-    """Hands every site to another reader, if there is one, and keeps the pooled states.
-
-    `found` has, for each part, a row for each text; it is NaN for a text that was not run.
-    """
+    """Hands every site to another reader, if there is one, and keeps the pooled states."""
 
     def __init__(
         self,
@@ -69,7 +67,8 @@ class PoolReader:
     ) -> None:
         self.inner, self.pools, self.keep = inner, pools[: len(sizes)], keep
         self.texts = texts
-        self.found = [np.full((texts, size), np.nan, dtype=np.float16) for size in sizes]
+        self._found = [np.full((texts, size), np.nan, dtype=np.float16) for size in sizes]
+        self._waiting: list[list[tuple[Rows, Tensor]]] = [[] for _ in sizes]
 
     @classmethod
     def raw(cls, inner: Reader | None, layout: Layout, texts: int) -> PoolReader:
@@ -92,26 +91,40 @@ class PoolReader:
             inner, pools_of(layout), texts, [p.components.shape[1] for p in projections], keep
         )
 
-    def begin(self, rows: list[int], ids: Tensor) -> Read:
+    def begin(self, batch: Batch) -> Read:
         """Take a batch."""
-        read = None if self.inner is None else self.inner.begin(rows, ids)
-        return partial(self._read, rows, read)
+        read = None if self.inner is None else self.inner.begin(batch)
+        return partial(self._read, batch.rows, read)
 
     def end(self) -> None:
         """Finish the inner reader."""
         if self.inner is not None:
             self.inner.end()
 
-    def _read(
-        self, rows: list[int], read: Read | None, kind: Kind, layer: int, tensor: Tensor
-    ) -> None:
+    def _read(self, rows: Rows, read: Read | None, kind: Kind, layer: int, tensor: Tensor) -> None:
         if read is not None:
             read(kind, layer, tensor)  # which refuses what is not finite
         for part, pool in enumerate(self.pools):
             if kind == "hidden" and layer == pool.layer:
-                states = self.keep(part, pool.of(tensor[: len(rows)]))
-                bounded = states.clamp(-MAX_STATE, MAX_STATE)
-                self.found[part][rows] = bounded.half().cpu().numpy()
+                states = pool.of(tensor[: len(rows)])
+                if states.is_cpu:
+                    self._put(part, rows, states)
+                else:  # to be fetched at the end: a GPU would have to finish each batch first
+                    self._waiting[part].append((rows, states))
+
+    def _put(self, part: int, rows: Rows, states: Tensor) -> None:
+        bounded = self.keep(part, states).clamp(-MAX_STATE, MAX_STATE)
+        self._found[part][rows] = bounded.half().cpu().numpy()
+
+    @property
+    def found(self) -> list[NDArray[np.float16]]:
+        """For each part a row for each text; NaN for a text that was not run."""
+        for part, waiting in enumerate(self._waiting):
+            if waiting:
+                rows, states = zip(*waiting, strict=True)
+                self._put(part, np.concatenate(rows), torch.cat(states))
+                waiting.clear()
+        return self._found
 
     @property
     def signatures(self) -> NDArray[np.float16]:

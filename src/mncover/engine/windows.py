@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mncover.criteria.base import Group
-from mncover.engine.batches import Encoding, distinct
+from mncover.engine.batches import Rows, Tokens, ahead, distinct
 from mncover.engine.kernels.base import Array, code_type
 from mncover.engine.measure import Advance, measure
 from mncover.engine.readers import EncodeReader, Reader, Setup, Spool
@@ -26,7 +27,7 @@ WINDOW_BYTES = 512 * 2**20
 
 # Who runs a window's texts: `measure`, or something with the same parameters.
 RunTexts = Callable[
-    [Taps, Sequence[Text], Sequence[Encoding], Reader, int, Advance], NDArray[np.float32]
+    [Taps, Sequence[Text], Tokens, Reader, int | None, Advance], NDArray[np.float32]
 ]
 
 
@@ -43,10 +44,10 @@ class Window:
 
     cases: list[range]
     texts: list[Text]
-    encodings: list[Encoding]
+    tokens: Tokens
     probabilities: NDArray[np.float32]
     spool: Spool
-    which: list[int]
+    which: Rows
     _last: dict[Any, Any] = field(default_factory=dict)
 
     def codes(self, row: int, group: Group, masked: bool = False) -> Array:
@@ -55,17 +56,17 @@ class Window:
             self._last.clear()
             self._last["row"] = row
         if group not in self._last:
-            self._last[group] = self.spool.read(self.which[row], group)
+            self._last[group] = self.spool.read(int(self.which[row]), group)
         if not masked:
             return self._last[group]
         if (group, "masked") not in self._last:
-            codes = self.spool.masked(self.which[row], group, self._last[group])
+            codes = self.spool.masked(int(self.which[row]), group, self._last[group])
             self._last[group, "masked"] = codes
         return self._last[group, "masked"]
 
     def length(self, row: int) -> int:
         """Return how many tokens a text has."""
-        return self.encodings[row].length
+        return int(self.tokens.lengths[row])
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class Windows:
 
     taps: Taps
     setup: Setup
-    batch_size: int
+    batch_size: int | None
     run: RunTexts = measure
     wrap: Wrap | None = None
 
@@ -88,41 +89,44 @@ class Windows:
 
         With `whole` there is one window, however large.
         """
-        kernels = self.setup.kernels
-        with Spool(kernels) as spool:
+        parts = [list(cases)] if whole and cases else list(_by_number(cases))
+        with Spool(self.setup.kernels) as spool, ahead(len(parts)) as each:
             encode = EncodeReader(self.setup, spool)
-            for part in [list(cases)] if whole and cases else _by_number(cases):
-                texts = [text for case in part for text in case]
-                encodings = self.taps.subject.encode(texts, kernels.layout.sites[0].rows)
-                for rows in self._by_bytes(part, encodings, whole):
+            for part, (texts, tokens) in zip(parts, each(self._tokenised, parts), strict=True):
+                for rows in self._by_bytes(part, tokens, whole):
                     spool.clear()
-                    chosen = slice(rows[0].start, rows[-1].stop)
-                    local = [range(r.start - chosen.start, r.stop - chosen.start) for r in rows]
-                    window = (local, texts[chosen], encodings[chosen])
+                    start, stop = rows[0].start, rows[-1].stop
+                    local = [range(r.start - start, r.stop - start) for r in rows]
+                    window = (local, texts[start:stop], tokens.take(range(start, stop)))
                     yield Window(*window, *self._measured(*window[1:], encode, advance))
 
+    def _tokenised(self, cases: list[Sequence[Text]]) -> tuple[list[Text], Tokens]:
+        texts = [text for case in cases for text in case]
+        return texts, self.taps.subject.encode(texts, self.setup.kernels.layout.sites[0].rows)
+
     def _measured(
-        self, texts: list[Text], encodings: list[Encoding], encode: EncodeReader, advance: Advance
-    ) -> tuple[NDArray[np.float32], Spool, list[int]]:
+        self, texts: list[Text], tokens: Tokens, encode: EncodeReader, advance: Advance
+    ) -> tuple[NDArray[np.float32], Spool, Rows]:
         """Run a window's texts, each distinct one once."""
-        first, which = distinct(encodings)
+        first, which = distinct(tokens)
         advance(len(texts) - len(first))
-        picked = [texts[i] for i in first], [encodings[i] for i in first]
+        picked = [texts[i] for i in first], tokens.take(first)
         reader: Reader = encode if self.wrap is None else self.wrap(encode, len(first))
         found = self.run(self.taps, *picked, reader, self.batch_size, advance)
         return found[which], encode.spool, which
 
     def _by_bytes(
-        self, cases: Sequence[Sequence[Text]], encodings: list[Encoding], whole: bool
+        self, cases: Sequence[Sequence[Text]], tokens: Tokens, whole: bool
     ) -> Iterator[list[range]]:
         """Yield runs of cases, as rows, whose codes fit into a window together."""
         kernels, limit = self.setup.kernels, np.inf if whole else WINDOW_BYTES
+        touched_by, lengths = cache(kernels.layout.touched), tokens.lengths.tolist()
         part: list[range] = []
         used = start = 0
         for case in cases:
             rows = range(start, start + len(case))
             start = rows.stop
-            touched = sum(kernels.layout.touched(encodings[row].length) for row in rows)
+            touched = sum(touched_by(lengths[row]) for row in rows)
             cells = [group.cells for group in self.setup.groups]
             on_disk = sum(kernels.disk_bytes(touched, n) for n in cells)
             size = on_disk or sum(touched * code_type(n).itemsize for n in cells)

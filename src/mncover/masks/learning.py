@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from mncover.data.files import Unfinished
-from mncover.engine.batches import Encoding, batches_by_length
+from mncover.engine.batches import Tokens, batches_by_length
 from mncover.engine.loading import fingerprint_model
 from mncover.engine.masking import PairTable
 from mncover.engine.subject import Subject
@@ -53,7 +53,7 @@ State = dict[str, Tensor]
 class Sample(NamedTuple):
     """Texts as tokens, and the class that the plain model predicts for each."""
 
-    encodings: list[Encoding]
+    tokens: Tokens
     targets: NDArray[np.int64]
 
 
@@ -92,8 +92,8 @@ def learn_masks(
         learner.fit(advance, unfinished)
         facts = {
             "model": subject.name,
-            "texts": len(learner.train.encodings),
-            "held out": len(learner.held.encodings),
+            "texts": len(learner.train.tokens),
+            "held out": len(learner.held.tokens),
             FIDELITY: learner.held_out_fidelity(),
             "settings": asdict(settings),
         }
@@ -113,11 +113,10 @@ def frozen(subject: Subject) -> Iterator[None]:
 def draw_sample(subject: Subject, texts: Sequence[Text], settings: LearningSettings) -> Sample:
     """Draw the texts to learn from, in random order."""
     order = np.random.default_rng(settings.seed).permutation(len(texts))[: settings.texts]
-    drawn = subject.encode([texts[i] for i in order], settings.max_length)
-    encodings = [encoding for encoding in drawn if encoding.length]
-    if len(encodings) < 2:
+    tokens = subject.encode([texts[i] for i in order], settings.max_length).with_tokens()
+    if len(tokens) < 2:
         raise TextError("learning masks needs at least two texts, one of them to be held out.")
-    return Sample(encodings, predict(subject, encodings))
+    return Sample(tokens, predict(subject, tokens))
 
 
 class Learner:
@@ -127,13 +126,13 @@ class Learner:
         self, make: type[Masks], subject: Subject, texts: Sequence[Text], settings: LearningSettings
     ) -> None:
         self.make, self.subject, self.texts, self.settings = make, subject, texts, settings
-        encodings, targets = draw_sample(subject, texts, settings)
-        held = max(1, min(settings.held_out, len(encodings) // 10))
-        self.held = Sample(encodings[:held], targets[:held])
-        self.train = Sample(encodings[held:], targets[held:])
+        tokens, targets = draw_sample(subject, texts, settings)
+        held = max(1, min(settings.held_out, len(tokens) // 10))
+        self.held = Sample(tokens.take(range(held)), targets[:held])
+        self.train = Sample(tokens.take(range(held, len(tokens))), targets[held:])
         self.embeddings: Tensor = subject.traced.get_input_embeddings().weight.detach()
         self.vocabulary = vocabulary(subject.tokenizer, len(self.embeddings))
-        ids = [encoding.inputs["input_ids"] for encoding in self.train.encodings]
+        ids = self.train.tokens.ids()
         n_words, special = len(self.vocabulary.words), self.vocabulary.special
         self.word_counts = np.bincount(np.concatenate(ids), minlength=n_words).astype(np.int64)
         self.pair_keys, self.pair_counts = count_pairs(ids, n_words, special, settings.min_count)
@@ -226,9 +225,8 @@ class Learner:
         size = 1 if self.subject.single_rows else self.settings.batch_size
         for epoch in range(self.settings.epochs):
             random = np.random.default_rng([self.settings.seed, epoch])
-            order = random.permutation(len(self.train.encodings))
-            lengths = [self.train.encodings[i].length for i in order]
-            batches = list(batches_by_length(lengths, size))
+            order = random.permutation(len(self.train.tokens))
+            batches = batches_by_length(self.train.tokens.lengths[order], size)
             steps += [order[batches[place]].tolist() for place in random.permutation(len(batches))]
         return steps
 
@@ -244,7 +242,7 @@ class Learner:
             drawn = seen[-1].draw(settings.temperature, random)
             return pass_through(embeddings, *drawn, self.layer.message, settings.normalisation)
 
-        inputs = subject.tensors([self.train.encodings[row] for row in rows])
+        inputs = subject.tensors(self.train.tokens.take(rows))
         with inserted(subject, change):
             answer = subject.model(**inputs).logits.float()
         target = torch.from_numpy(self.train.targets[rows]).to(subject.device)
@@ -273,7 +271,7 @@ class Learner:
 
     def held_out_fidelity(self) -> float:
         """Return the share of held-out texts that keep their prediction."""
-        return agreement(self.subject, self.masks(), self.held.encodings, self.held.targets)
+        return agreement(self.subject, self.masks(), self.held.tokens, self.held.targets)
 
     def masks(self) -> Masks:
         """Return what has been learnt, cut at a half."""

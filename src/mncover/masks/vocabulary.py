@@ -7,11 +7,11 @@ ever allocated.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 Integers = NDArray[np.int64]
 Keys = Integers
@@ -52,7 +52,7 @@ def tokens_of(tokenizer: Any, word: str) -> list[int]:
 
 
 def count_pairs(
-    texts: Iterable[Sequence[int]], vocabulary: int, special: Integers, min_count: int
+    texts: Iterable[ArrayLike], vocabulary: int, special: Integers, min_count: int
 ) -> tuple[Keys, Integers]:
     """Return the sorted keys of pairs that occur at least `min_count` times, and their counts.
 

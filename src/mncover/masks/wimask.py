@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
-from mncover.engine.batches import Encoding, batches_by_length
+from mncover.engine.batches import Tokens, batches_by_length, staged
 from mncover.engine.loading import fingerprint_tokenizer
 from mncover.engine.masking import MaskTable, PairTable
 from mncover.engine.subject import Subject
@@ -175,14 +175,14 @@ def inserted(subject: Subject, change: Callable[[Tensor, Tensor], Tensor]) -> It
 BATCH_SIZE = 128
 
 
-def predict(subject: Subject, encodings: Sequence[Encoding]) -> Integers:
+def predict(subject: Subject, tokens: Tokens) -> Integers:
     """Return the class that the model predicts for each text."""
-    found = np.full(len(encodings), -1, dtype=np.int64)
+    found = np.full(len(tokens), -1, dtype=np.int64)
     size = 1 if subject.single_rows else BATCH_SIZE
+    batches = batches_by_length(tokens.lengths, size)
     with torch.inference_mode():
-        for rows in batches_by_length([e.length for e in encodings], size):
-            output = subject.model(**subject.tensors([encodings[row] for row in rows]))
-            found[rows] = output.logits.argmax(-1).cpu().numpy()
+        for batch, inputs in staged(tokens, batches, subject.device):
+            found[batch.rows] = subject.model(**inputs).logits.argmax(-1).cpu().numpy()
     return found
 
 
@@ -193,14 +193,14 @@ def fidelity_on(
     if subject.n_labels < 2:
         raise MaskError(f"{subject.name} has no classes, so there is no fidelity to measure.")
     masks.require_tokenizer(fingerprint_tokenizer(subject.tokenizer))
-    encodings = [e for e in subject.encode(texts, max_length) if e.length]
-    if not encodings:
+    tokens = subject.encode(texts, max_length).with_tokens()
+    if not len(tokens):
         raise TextError("there is no text to measure fidelity on.")
     with subject.measuring():
-        return agreement(subject, masks, encodings, predict(subject, encodings))
+        return agreement(subject, masks, tokens, predict(subject, tokens))
 
 
-def agreement(subject: Subject, masks: Masks, texts: Sequence[Encoding], plain: Integers) -> float:
+def agreement(subject: Subject, masks: Masks, tokens: Tokens, plain: Integers) -> float:
     """Return the share of texts whose prediction through the masks equals the plain one."""
     table, message = MaskTable(masks, subject.device), None
     if masks.message is not None:
@@ -211,4 +211,4 @@ def agreement(subject: Subject, masks: Masks, texts: Sequence[Encoding], plain: 
         return pass_through(embeddings, words, pairs, message, masks.normalisation)
 
     with inserted(subject, change):
-        return float((predict(subject, texts) == plain).mean())
+        return float((predict(subject, tokens) == plain).mean())

@@ -267,9 +267,9 @@ def _judge(
     engine = cov.engine
     subject = _classifier(load_subject(judge, device=str(engine.subject.device)))
     texts = list(suite.each_text())
-    encodings = subject.encode(texts, engine.settings.max_length)
+    tokens = subject.encode(texts, engine.settings.max_length)
     with engine.bar("Judging", len(texts)) as advance:
-        found = class_probabilities(subject, encodings, engine.batch_size, advance)
+        found = class_probabilities(subject, tokens, engine.batch_size, advance)
     answers = in_suite_classes(found, subject.labels, suite.labels, classes)
     verdicts = {one.test.name: one.verdicts for one in judge_suite(suite, answers)}
     return Path(judge).name, verdicts

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from mncover.engine.batches import Encoding
+from mncover.engine.batches import Tokens
 from mncover.engine.loading import load_subject
 from mncover.engine.measure import class_probabilities
 from mncover.engine.subject import Subject
@@ -124,8 +124,8 @@ def accuracy(
 ) -> NDArray[np.bool_]:
     """Return for each text whether it is classified correctly."""
     test.check(subject.n_labels)
-    encodings = subject.encode(test.texts, max_length)
-    found = subject.predictions(class_probabilities(subject, encodings, batch_size))
+    tokens = subject.encode(test.texts, max_length)
+    found = subject.predictions(class_probabilities(subject, tokens, batch_size))
     return np.asarray(found == np.array(test.labels, np.int64), dtype=bool)
 
 
@@ -157,29 +157,28 @@ def _untrained(base: str, n_labels: int, device: str | None) -> Subject:
         raise ModelError(f"device {device!r} cannot be used.") from error
 
 
-def _encoded(subject: Subject, texts: Sequence[Text], max_length: int) -> list[Encoding]:
-    encodings = subject.encode(texts, max_length)
-    if not encodings:
+def _encoded(subject: Subject, texts: Sequence[Text], max_length: int) -> Tokens:
+    tokens = subject.encode(texts, max_length)
+    if not len(tokens):
         raise TextError("there are no texts to train on.")
-    for index, encoding in enumerate(encodings):
-        if not encoding.length:
-            raise TextError(f"text {index} has no tokens: nothing can be learnt from it.")
-    return encodings
+    for index in np.flatnonzero(tokens.lengths == 0):
+        raise TextError(f"text {index} has no tokens: nothing can be learnt from it.")
+    return tokens
 
 
 def _train(
     subject: Subject, train: TrainingSet, settings: FineTuning, seed: int, advance: Advance
 ) -> None:
-    encodings = _encoded(subject, train.texts, settings.max_length)
+    tokens = _encoded(subject, train.texts, settings.max_length)
     targets = torch.tensor(train.labels, device=subject.device)
-    model, steps = subject.model, settings.steps_over(len(encodings))
+    model, steps = subject.model, settings.steps_over(len(tokens))
     optimizer = _optimizer(model, settings)
-    rows_of = batches([encoding.length for encoding in encodings], settings.batch_size, seed)
+    rows_of = batches(tokens.lengths.tolist(), settings.batch_size, seed)
     model.train()
     for step, rows in zip(range(steps), rows_of, strict=False):
         for group in optimizer.param_groups:
             group["lr"] = settings.learning_rate * settings.pace(step, steps)
-        inputs = subject.padded([encodings[row] for row in rows])
+        inputs = subject.padded(tokens.take(rows))
         with torch.autocast("cuda", torch.bfloat16, enabled=subject.device.type == "cuda"):
             answer = subject.call(model, inputs).logits
         loss = cross_entropy(answer.float(), targets[rows])

@@ -150,8 +150,10 @@ def _take(walker: CaseWalker, budget: int, threshold: float, engine: Engine) -> 
 def _require_space(engine: Engine, cases: Sequence[Sequence[Text]]) -> None:
     """Refuse, before any work, what would not fit on the disk."""
     texts = list(dict.fromkeys(text for case in cases for text in case))
-    encodings = engine.subject.encode(texts, engine.settings.max_length)
-    codes = sum(engine.layout.touched(encoding.length) for encoding in encodings)
+    tokens = engine.subject.encode(texts, engine.settings.max_length)
+    lengths, counts = np.unique(tokens.lengths, return_counts=True)
+    each = zip(lengths.tolist(), counts.tolist(), strict=True)
+    codes = sum(count * engine.layout.touched(length) for length, count in each)
     needed = sum(engine.kernels.disk_bytes(codes, group.cells) for group in engine.groups)
     free = shutil.disk_usage(tempfile.gettempdir()).free
     if needed > free:

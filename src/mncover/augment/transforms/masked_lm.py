@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from mncover.augment.judge import run_padded
 from mncover.augment.transforms import words as w
-from mncover.engine.batches import Encoding
+from mncover.engine.batches import Tokens
 from mncover.engine.loading import load_subject
 from mncover.engine.subject import Subject
 from mncover.errors import ModelError, SettingsError
@@ -74,17 +75,17 @@ class MaskedLM:
 
     def _guesses(self, masked: Sequence[Masked]) -> list[list[str]]:
         """Return the model's best whole words for each mask, best first."""
-        encodings = self._encoded(masked)
+        tokens = self._encoded(masked)
         mask = self.subject.tokenizer.mask_token_id
-        masks = [encoding.inputs["input_ids"].index(mask) for encoding in encodings]
+        masks = [ids.tolist().index(mask) for ids in tokens.ids()]
         found: list[list[str]] = [[] for _ in masked]
 
         def run(rows: list[int]) -> list[list[int]]:
-            return self._best([encodings[i] for i in rows], [masks[i] for i in rows])
+            return self._best(tokens.take(rows), [masks[i] for i in rows])
 
         # The head, the largest matrix of a small model, is run only on the states of the masks.
         with self.head.register_forward_pre_hook(self._at_masks):
-            for rows, best in run_padded(self.subject, encodings, _BATCH, run):
+            for rows, best in run_padded(self.subject, tokens, _BATCH, run):
                 for i, numbers in zip(rows, best, strict=True):
                     found[i] = [self.words[number] for number in numbers]
         return found
@@ -93,11 +94,11 @@ class MaskedLM:
         return (inputs[0][self._masks.places][:, None],)
 
     @torch.inference_mode()
-    def _best(self, encodings: Sequence[Encoding], masks: Sequence[int]) -> list[list[int]]:
+    def _best(self, tokens: Tokens, masks: Sequence[int]) -> list[list[int]]:
         """Return the ids of the best words for each mask of a batch."""
         rows = torch.arange(len(masks), device=self.subject.device)
         places = self._masks.places = rows, torch.tensor(masks, device=self.subject.device)
-        logits = self.subject.call(self.subject.model, self.subject.padded(encodings)).logits
+        logits = self.subject.call(self.subject.model, self.subject.padded(tokens)).logits
         # A model may use its head's weights without calling it: then there are other tokens too.
         logits = logits[places] if logits.shape[1] > 1 else logits[:, 0]
         # A few more, as some may be forms of the masked word itself.
@@ -106,16 +107,18 @@ class MaskedLM:
         found: list[list[int]] = self.numbers[best].tolist()
         return found
 
-    def _encoded(self, masked: Sequence[Masked]) -> list[Encoding]:
+    def _encoded(self, masked: Sequence[Masked]) -> Tokens:
         """Tokenise the texts; those that are too long are cut on both sides of the mask."""
-        found: dict[int, Encoding] = {}
-        left, width = list(range(len(masked))), 8 * self.longest
-        while left:
-            windows = [self._window(*masked[i], width) for i in left]
-            found.update(zip(left, self.subject.encode(windows, 10**9), strict=True))
-            left = [i for i in left if width and found[i].length > self.longest]
+
+        def encode(some: Sequence[Masked]) -> Tokens:
+            return self.subject.encode([self._window(*one, width) for one in some], 10**9)
+
+        width = 8 * self.longest
+        tokens = encode(masked)
+        while width and len(long := np.flatnonzero(tokens.lengths > self.longest)):
             width //= 2
-        return [found[i] for i in range(len(masked))]
+            tokens = tokens.replaced(long, encode([masked[i] for i in long.tolist()]))
+        return tokens
 
     def _window(self, before: str, word: w.Word, after: str, width: int) -> str:
         """Return the mask with `width` characters on both sides; earlier masks are dropped."""

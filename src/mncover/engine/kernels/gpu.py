@@ -245,7 +245,7 @@ def _texts_per_program(texts: int, programs: int) -> int:
 
 def _padded(width: int) -> int:
     """Return the power of two, 16 or more, that holds a head's dimensions."""
-    return 2 ** max(4, (width - 1).bit_length())
+    return max(16, 1 << (width - 1).bit_length())
 
 
 def _precision() -> str:
