@@ -7,6 +7,7 @@ its cell c was hit. No torch here, and no models.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -59,6 +60,8 @@ def count_bits(bits: Bits, layout: Layout, cells: int) -> list[NDArray[np.int64]
     counts = []
     for site, part in layout.spans():
         block = bits[part.start * width : part.stop * width].reshape(site.groups, -1)
+        if not block[0].nbytes % 8:  # several integers at once
+            block = block.view(np.uint64)
         counts.append(np.bitwise_count(block).sum(axis=1, dtype=np.int64))
     return counts
 
@@ -71,8 +74,17 @@ def pack(bits: Bits, cells: int) -> bytes:
     """
     if ints_per_neuron(cells) > 1:
         return zlib.compress(bits.astype("<u8").tobytes(), 6)
-    planes = [np.packbits((bits >> int_type(cells).type(c)) & 1 != 0) for c in range(cells)]
-    return zlib.compress(b"".join(plane.tobytes() for plane in planes), 6)
+    return zlib.compress(b"".join(plane.tobytes() for plane in _planes(bits, cells)), 6)
+
+
+def _planes(bits: Bits, cells: int) -> Iterator[NDArray[np.uint8]]:
+    """Yield the bits of each cell; eight cells share a byte, which is faster than the integers."""
+    ordered = bits.astype(bits.dtype.newbyteorder("<"), copy=False)
+    columns = ordered.view(np.uint8).reshape(len(bits), bits.itemsize)
+    for first in range(0, cells, 8):
+        column = np.ascontiguousarray(columns[:, first // 8])
+        for cell in range(min(8, cells - first)):
+            yield np.packbits(column & np.uint8(1 << cell))
 
 
 def unpack(data: bytes, layout: Layout, cells: int) -> Bits:
