@@ -31,7 +31,7 @@ from mncover.data.store import CoverageData
 from mncover.data.table import COLUMNS, NEW_TYPE, UNKNOWN, NewCells, Signatures, Table
 from mncover.data.threads import WORKERS
 from mncover.errors import DataFileError, MnCoverError
-from mncover.types import Settings, Text, __version__, is_text
+from mncover.types import Settings, Text, __version__, are_texts
 
 # 1: the first. 2: masks, a map of mnCover for each context, and what each text adds to it;
 # suites of tests, and the case of each text. 3: any criteria, each with its maps and new cells;
@@ -325,7 +325,7 @@ def _array(content: bytes, kind: str) -> NDArray[Any]:
 def _texts(content: bytes) -> tuple[Text, ...]:
     rows = json.loads(content)
     texts = tuple(tuple(row) if isinstance(row, list) else row for row in rows)
-    if not all(is_text(text) for text in texts):
+    if not are_texts(texts):
         raise DataFileError("its list of texts holds something else")
     return texts
 
