@@ -17,6 +17,7 @@ from mncover.data.layout import Layout
 from mncover.errors import DataFileError
 
 Bits = NDArray[Any]
+SLAB = 2**18  # slots that are packed or unpacked at a time, a multiple of 8
 
 
 def int_type(cells: int) -> np.dtype[Any]:
@@ -74,17 +75,25 @@ def pack(bits: Bits, cells: int) -> bytes:
     """
     if ints_per_neuron(cells) > 1:
         return zlib.compress(bits.astype("<u8").tobytes(), 6)
-    return zlib.compress(b"".join(plane.tobytes() for plane in _planes(bits, cells)), 6)
+    return zlib.compress(_planes(bits, cells).data, 6)
 
 
-def _planes(bits: Bits, cells: int) -> Iterator[NDArray[np.uint8]]:
-    """Yield the bits of each cell; eight cells share a byte, which is faster than the integers."""
+def _planes(bits: Bits, cells: int) -> NDArray[np.uint8]:
+    """Return the bits of each cell [cells, bytes]; eight cells share a byte of the integers."""
+    planes = np.empty((cells, -(-len(bits) // 8)), dtype=np.uint8)
     ordered = bits.astype(bits.dtype.newbyteorder("<"), copy=False)
-    columns = ordered.view(np.uint8).reshape(len(bits), bits.itemsize)
-    for first in range(0, cells, 8):
-        column = np.ascontiguousarray(columns[:, first // 8])
-        for cell in range(min(8, cells - first)):
-            yield np.packbits(column & np.uint8(1 << cell))
+    by_byte = ordered.view(np.uint8).reshape(len(bits), bits.itemsize)
+    for slots, part in _slabs(len(bits)):
+        eights = np.ascontiguousarray(by_byte[slots].T)
+        for cell in range(cells):
+            planes[cell, part] = np.packbits(eights[cell // 8] & np.uint8(1 << cell % 8))
+    return planes
+
+
+def _slabs(slots: int) -> Iterator[tuple[slice, slice]]:
+    """Yield the slots of pieces that fit into a processor's cache, and their part of a plane."""
+    for start in range(0, slots, SLAB):
+        yield slice(start, start + SLAB), slice(start // 8, (start + SLAB) // 8)
 
 
 def unpack(data: bytes, layout: Layout, cells: int) -> Bits:
@@ -92,12 +101,15 @@ def unpack(data: bytes, layout: Layout, cells: int) -> Bits:
     size = layout.slots * ints_per_neuron(cells)
     if ints_per_neuron(cells) > 1:
         return np.frombuffer(_inflate(data, size * 8), dtype="<u8").astype(int_type(cells))
-    plane_bytes = -(-size // 8)
-    raw = _inflate(data, plane_bytes * cells)
+    raw = _inflate(data, -(-size // 8) * cells)
+    planes = np.frombuffer(raw, dtype=np.uint8).reshape(cells, -1)
     bits = np.zeros(size, dtype=int_type(cells))
-    for c in range(cells):
-        plane = np.frombuffer(raw, dtype=np.uint8, count=plane_bytes, offset=c * plane_bytes)
-        bits |= np.unpackbits(plane, count=size).astype(bits.dtype) << bits.dtype.type(c)
+    for slots, part in _slabs(size):
+        slab = bits[slots]
+        for cell, plane in enumerate(planes[:, part]):
+            hit = np.unpackbits(plane, count=len(slab)).astype(bits.dtype)
+            hit <<= bits.dtype.type(cell)
+            slab |= hit
     return bits
 
 
