@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from html import escape
 from typing import Any, TypeAlias
@@ -23,6 +23,11 @@ def is_text(value: Any) -> bool:
     """Return whether a value is a string or a tuple of two strings."""
     pair = isinstance(value, tuple) and len(value) == 2
     return isinstance(value, str) or (pair and all(isinstance(v, str) for v in value))
+
+
+def are_texts(values: Collection[Any]) -> bool:
+    """Return whether all values are texts; strings alone are recognised at once."""
+    return {*map(type, values)} <= {str} or all(map(is_text, values))
 
 
 def check_texts(texts: Iterable[Any]) -> list[Text]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mncover.errors import TextError
-from mncover.suites.expectations import Answers, Expectation, Verdict, case_verdict, judge
+from mncover.suites.expectations import Answers, Expect, Expectation, Grouped, Mask, judge
 from mncover.suites.formats.checklist import RELEASED
 
 
@@ -18,8 +20,16 @@ def answers(*rows: tuple[float, ...]) -> Answers:
     return Answers(probabilities.argmax(1), probabilities)
 
 
-def verdicts(expectation: Expectation, *rows: tuple[float, ...], right: Any = ()) -> list[Verdict]:
-    return judge(expectation, answers(*rows), right)
+def verdicts(
+    expectation: Expectation, *rows: tuple[float, ...], right: Any = ()
+) -> list[bool | None]:
+    return as_list(judge(expectation, answers(*rows), Grouped([len(rows)]), [tuple(right)]))
+
+
+def as_list(found: tuple[Mask, Mask]) -> list[bool | None]:
+    """Return a verdict for each text: passes, fails, or None if it is not judged."""
+    assert not (found[1] & ~found[0]).any()
+    return [bool(passes) if judged else None for judged, passes in zip(*found, strict=True)]
 
 
 NEG, NEU, POS = (0.8, 0.1, 0.1), (0.1, 0.8, 0.1), (0.1, 0.1, 0.8)
@@ -91,15 +101,50 @@ def test_conditions_are_asked_of_the_original() -> None:
         ((NEU, NEU), None),
     ],
 )
-def test_implication_follows_its_description(rows: Any, expected: Verdict) -> None:
-    assert case_verdict(verdicts(Expectation("implication", (1,)), *rows)) == expected
+def test_implication_follows_its_description(rows: Any, expected: bool | None) -> None:
+    found = verdicts(Expectation("implication", (1,)), *rows)
+    assert found == [*[None] * (len(rows) - 1), expected]
 
 
-def test_a_case_passes_if_all_that_is_judged_passes() -> None:
-    assert case_verdict([None, True, True]) is True
-    assert case_verdict([None, True, False]) is False
-    assert case_verdict([None, None]) is None
-    assert case_verdict([]) is None
+CLASSES = st.lists(st.integers(0, 2), max_size=2, unique=True).map(tuple)
+
+
+@st.composite
+def expectations(draw: Any) -> Expectation:
+    expect = draw(st.sampled_from(get_args(Expect)))
+    needed = {"goes": (2, 0), "not": (1,), "implication": (1,)}.get(expect)
+    return Expectation(
+        expect,
+        needed or draw(CLASSES),
+        draw(st.sampled_from([0.0, 0.1, 0.5])),
+        draw(st.sampled_from(["up", "down"])),
+        draw(CLASSES),
+        draw(CLASSES),
+        draw(st.sampled_from([None, True, False])),
+    )
+
+
+@given(
+    expectation=expectations(),
+    cases=st.lists(st.tuples(st.integers(0, 4), CLASSES), max_size=5),
+    seed=st.integers(0, 999),
+)
+def test_cases_judged_together_are_judged_as_each_would_be_alone(
+    expectation: Expectation, cases: list[tuple[int, Any]], seed: int
+) -> None:
+    sizes, right = [size for size, _ in cases], [wanted for _, wanted in cases]
+    rng, n = np.random.default_rng(seed), sum(sizes)
+    probabilities = rng.dirichlet([0.7] * 3, n)
+    probabilities[rng.random(n) < 0.1] = np.nan  # these texts were not run
+    classes = np.where(np.isnan(probabilities[:, 0]), -1, np.nan_to_num(probabilities).argmax(1))
+    together = as_list(judge(expectation, Answers(classes, probabilities), Grouped(sizes), right))
+    at, alone = 0, []
+    for size, wanted in cases:
+        rows = slice(at, at + size)
+        mine = Answers(classes[rows], probabilities[rows])
+        alone += as_list(judge(expectation, mine, Grouped([size]), [wanted]))
+        at += size
+    assert together == alone
 
 
 @pytest.mark.parametrize(

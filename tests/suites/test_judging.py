@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -18,7 +19,16 @@ from mncover.errors import DataFileError, SettingsError, TextError
 from mncover.suites.exchange import export_texts, read_predictions
 from mncover.suites.expectations import Expectation
 from mncover.suites.formats import load_suite, save_suite
-from mncover.suites.judging import in_suite_classes, judge_suite, neutral_band, outline_of
+from mncover.suites.judging import (
+    FAILS,
+    NOT_JUDGED,
+    PASSES,
+    complete_cases,
+    in_suite_classes,
+    judge_suite,
+    neutral_band,
+    outline_of,
+)
 from mncover.suites.model import Case, Outline, Suite, Test
 from tests.cli.test_commands import error_of
 from tests.suites.test_expectations import answers
@@ -86,6 +96,20 @@ def test_rates_count_failing_of_judged_cases_by_hand() -> None:
         judge_suite(suite, answers((1, 0)))
 
 
+def test_a_case_passes_if_all_that_is_judged_passes() -> None:
+    same, other = (0.9, 0.1), (0.1, 0.9)
+    cases = {
+        (same, same, same): PASSES,
+        (same, same, other): FAILS,
+        (same, other, same): FAILS,
+        (same,): NOT_JUDGED,
+    }
+    made = tuple(Case(("x",) * len(rows)) for rows in cases)
+    suite = Suite((Test("inv", "INV", Expectation("inv"), made),))
+    (found,) = judge_suite(suite, answers(*chain.from_iterable(cases)))
+    assert found.verdicts.tolist() == list(cases.values())
+
+
 def test_a_class_that_the_suite_does_not_have_is_refused() -> None:
     for label in ("maybe", 2, -1):
         suite = Suite(
@@ -133,6 +157,37 @@ def test_a_damaged_outline_is_refused_with_one_line(change: dict[str, Any], mess
     assert str(caught.value).startswith("the suite of run run is damaged (")
     assert str(caught.value).endswith("run it again.")
     assert "\n" not in str(caught.value)
+
+
+@given(
+    sizes=st.lists(st.integers(0, 3), min_size=1, max_size=6),
+    seed=st.integers(0, 99),
+    left=st.integers(0, 3),
+)
+def test_a_case_is_complete_once_all_its_texts_were_run(
+    sizes: list[int], seed: int, left: int
+) -> None:
+    """Rows come in any order and of two runs, and the last ones may be missing."""
+    case = np.tile(np.repeat(np.arange(len(sizes)), sizes), 2)
+    rows = np.random.default_rng(seed).permutation(len(case))
+    rows = rows[: max(0, len(rows) - left)]
+    run, index = np.repeat([0, 1], sum(sizes)), np.arange(len(case)) * 7
+    columns = {"run": run, "case": case, "index": index}
+    table = {name: values[rows] for name, values in columns.items()}
+    outline = {"tests": [{"sizes": sizes[:1]}, {"sizes": sizes[1:]}]}
+    data = SimpleNamespace(
+        table=table, runs=[SimpleNamespace(id=x) for x in "ab"], outlines={"b": outline}
+    )
+    expected = []
+    for number, size in enumerate(sizes):
+        mine = [
+            row
+            for row in range(len(rows))
+            if (table["run"][row], table["case"][row]) == (1, number)
+        ]
+        if len(mine) == size:
+            expected.append((number, sorted(mine, key=lambda row: int(table["index"][row]))))
+    assert complete_cases(cast(CoverageData, data), 1) == expected
 
 
 def plain_rate(test: Test, probabilities: list[list[float]]) -> tuple[int, int]:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mncover.errors import TextError
 from mncover.suites.expectations import Expectation
@@ -99,3 +104,18 @@ def test_the_fingerprint_is_that_of_earlier_versions_so_that_runs_can_be_resumed
     assert pairs.fingerprint.startswith("f9bd4d8f22f0912c")
     one = Suite(SUITE.tests[:1], SUITE.labels)
     assert Rows.of_suite(tmp_path / "x.jsonl", one).fingerprint.startswith("4e1c0e7c8eb73e26")
+
+
+ANY_TEXT = st.text(max_size=5) | st.tuples(st.text(max_size=3), st.text(max_size=3))
+ANY_LABEL: st.SearchStrategy[Any] = st.one_of(
+    *(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=3)),
+    *(st.lists(st.integers(), max_size=2), st.dates()),
+)
+
+
+@given(st.lists(st.tuples(ANY_TEXT, ANY_LABEL, st.text(max_size=3)), max_size=5))
+def test_the_fingerprint_is_that_of_a_line_of_json_for_each_text(rows: list[Any]) -> None:
+    texts, labels, contexts = zip(*rows, strict=True) if rows else ((), (), ())
+    lines = "".join(json.dumps(row, default=str) + "\n" for row in rows)
+    expected = hashlib.sha256(lines.encode()).hexdigest()
+    assert Rows.make(texts, contexts, labels).fingerprint == expected

@@ -6,6 +6,7 @@ A command prints what a person needs, and an error is one line. Exit codes: 0 fi
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -73,6 +74,9 @@ for _group in (suite, reproduce, debug):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code."""
+    # A suite is a million objects that stay: looking among them for garbage again and again, as
+    # Python does after every 700 new ones, takes longer than reading and judging the suite.
+    gc.set_threshold(100_000)
     command = typer.main.get_command(app)
     args = None if arguments is None else list(arguments)
     try:

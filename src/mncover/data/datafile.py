@@ -12,8 +12,11 @@ import io
 import json
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +29,9 @@ from mncover.data.layout import Layout
 from mncover.data.signatures import SignatureSpace
 from mncover.data.store import CoverageData
 from mncover.data.table import COLUMNS, NEW_TYPE, UNKNOWN, NewCells, Signatures, Table
+from mncover.data.threads import WORKERS
 from mncover.errors import DataFileError, MnCoverError
-from mncover.types import Settings, Text, __version__, is_text
+from mncover.types import Settings, Text, __version__, are_texts
 
 # 1: the first. 2: masks, a map of mnCover for each context, and what each text adds to it;
 # suites of tests, and the case of each text. 3: any criteria, each with its maps and new cells;
@@ -46,32 +50,90 @@ def write(data: CoverageData, path: Path) -> None:
     try:
         with replacing(path) as temporary, zipfile.ZipFile(temporary, "w") as archive:
             sums: dict[str, str] = {}
-            for name, content, method in _members(data):
-                _add(archive, name, content, method)
-                sums[name] = hashlib.sha256(content).hexdigest()
+            for member in _members(list(_contents(data))):
+                member.add(archive)
+                sums[member.name] = member.digest
             header = json.dumps(_header(data, sums), indent=1)
-            _add(archive, HEADER, header.encode(), zipfile.ZIP_DEFLATED)
+            _Member.made((HEADER, header.encode, True)).add(archive)
     except OSError as error:
         raise DataFileError(f"{path}: cannot be written ({error.strerror or error}).") from error
 
 
-def _members(data: CoverageData) -> Any:
+# A member's name, what makes its content, and whether that is compressed.
+_Content = tuple[str, Callable[[], bytes], bool]
+
+
+def _contents(data: CoverageData) -> Iterator[_Content]:
     for number, context in enumerate(data.contexts):
         for criterion in data.identity.names:
-            yield _map_name(number, criterion), data.packed(context, criterion), zipfile.ZIP_STORED
+            yield _map_name(number, criterion), partial(data.packed, context, criterion), False
+    table = data.table
     for name in COLUMNS:
-        yield f"table/{name}.npy", _npy(data.table[name]), zipfile.ZIP_DEFLATED
-    for criterion, cells in data.table.new.items():
-        yield f"new/{criterion}.npy", _npy(cells), zipfile.ZIP_DEFLATED
-    yield PROBABILITIES, _npy(data.table.probabilities), zipfile.ZIP_DEFLATED
+        yield f"table/{name}.npy", partial(_npy, table[name]), True
+    for criterion, cells in table.new.items():
+        yield f"new/{criterion}.npy", partial(_npy, cells), True
+    yield PROBABILITIES, partial(_npy, table.probabilities), True
     if data.space is not None:
-        yield SIGNATURES, _npy(data.table.signatures.astype("<f2")), zipfile.ZIP_STORED
+        yield SIGNATURES, partial(_npy, table.signatures.astype("<f2", copy=False)), False
         for name, array in data.space.arrays().items():
-            yield f"{SPACE}{name}.npy", _npy(array), zipfile.ZIP_DEFLATED
+            yield f"{SPACE}{name}.npy", partial(_npy, array), True
     if data.outlines:
-        yield SUITES, json.dumps(data.outlines).encode("ascii"), zipfile.ZIP_DEFLATED
+        yield SUITES, partial(_json, data.outlines), True
+    yield TEXTS, partial(_json, table.texts), True
+
+
+def _members(contents: Sequence[_Content]) -> Iterator[_Member]:
+    """Yield all members in order; compressed ones are made in threads, the long list first."""
+    with ThreadPoolExecutor(WORKERS, "mncover-write") as pool:
+        coming = {one[0]: pool.submit(_Member.made, one) for one in reversed(contents) if one[2]}
+        for one in contents:
+            yield coming.pop(one[0]).result() if one[2] else _Member.made(one)
+
+
+def _json(value: Any) -> bytes:
     # Escaped to ASCII: JSON then carries even lone surrogates, which UTF-8 cannot.
-    yield TEXTS, json.dumps(data.table.texts).encode("ascii"), zipfile.ZIP_DEFLATED
+    return json.dumps(value).encode("ascii")
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """A member of the archive; it is also the compressor that zipfile asks for its bytes."""
+
+    name: str
+    content: bytes
+    digest: str
+    deflated: bytes | None
+
+    @classmethod
+    def made(cls, given: _Content) -> _Member:
+        """Make the content, its checksum and its compressed bytes, as zipfile would."""
+        name, make, compressed = given
+        content = make()
+        deflated = None
+        if compressed:
+            compressor = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+            deflated = compressor.compress(content) + compressor.flush()
+        return cls(name, content, hashlib.sha256(content).hexdigest(), deflated)
+
+    def add(self, archive: zipfile.ZipFile) -> None:
+        """Add the member to an archive."""
+        # The date of a ZipInfo is fixed, so that equal data makes equal files.
+        info = zipfile.ZipInfo(self.name)
+        info.compress_type = zipfile.ZIP_STORED if self.deflated is None else zipfile.ZIP_DEFLATED
+        info.file_size = len(self.content)
+        with archive.open(info, "w") as file:
+            if self.deflated is not None:
+                # zipfile compresses in this thread alone; if it does not ask here, it still does.
+                file._compressor = self  # type: ignore[attr-defined]
+            file.write(self.content)
+
+    def compress(self, content: bytes) -> bytes:
+        """Return the bytes that were compressed before."""
+        return self.deflated or b""
+
+    def flush(self) -> bytes:
+        """Return nothing: `compress` returned everything."""
+        return b""
 
 
 def _map_name(number: int, criterion: str, version: int = FORMAT_VERSION) -> str:
@@ -84,11 +146,6 @@ def _npy(array: NDArray[Any]) -> bytes:
     buffer = io.BytesIO()
     np.save(buffer, array, allow_pickle=False)
     return buffer.getvalue()
-
-
-def _add(archive: zipfile.ZipFile, name: str, content: bytes, method: int) -> None:
-    # The date of a ZipInfo is fixed, so that equal data makes equal files.
-    archive.writestr(zipfile.ZipInfo(name), content, method)
 
 
 def _header(data: CoverageData, sums: dict[str, str]) -> dict[str, Any]:
@@ -268,7 +325,7 @@ def _array(content: bytes, kind: str) -> NDArray[Any]:
 def _texts(content: bytes) -> tuple[Text, ...]:
     rows = json.loads(content)
     texts = tuple(tuple(row) if isinstance(row, list) else row for row in rows)
-    if not all(is_text(text) for text in texts):
+    if not are_texts(texts):
         raise DataFileError("its list of texts holds something else")
     return texts
 

@@ -7,6 +7,7 @@ its cell c was hit. No torch here, and no models.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from mncover.data.layout import Layout
 from mncover.errors import DataFileError
 
 Bits = NDArray[Any]
+SLAB = 2**18  # slots that are packed or unpacked at a time, a multiple of 8
 
 
 def int_type(cells: int) -> np.dtype[Any]:
@@ -59,6 +61,8 @@ def count_bits(bits: Bits, layout: Layout, cells: int) -> list[NDArray[np.int64]
     counts = []
     for site, part in layout.spans():
         block = bits[part.start * width : part.stop * width].reshape(site.groups, -1)
+        if not block[0].nbytes % 8:  # several integers at once
+            block = block.view(np.uint64)
         counts.append(np.bitwise_count(block).sum(axis=1, dtype=np.int64))
     return counts
 
@@ -71,8 +75,25 @@ def pack(bits: Bits, cells: int) -> bytes:
     """
     if ints_per_neuron(cells) > 1:
         return zlib.compress(bits.astype("<u8").tobytes(), 6)
-    planes = [np.packbits((bits >> int_type(cells).type(c)) & 1 != 0) for c in range(cells)]
-    return zlib.compress(b"".join(plane.tobytes() for plane in planes), 6)
+    return zlib.compress(_planes(bits, cells).data, 6)
+
+
+def _planes(bits: Bits, cells: int) -> NDArray[np.uint8]:
+    """Return the bits of each cell [cells, bytes]; eight cells share a byte of the integers."""
+    planes = np.empty((cells, -(-len(bits) // 8)), dtype=np.uint8)
+    ordered = bits.astype(bits.dtype.newbyteorder("<"), copy=False)
+    by_byte = ordered.view(np.uint8).reshape(len(bits), bits.itemsize)
+    for slots, part in _slabs(len(bits)):
+        eights = np.ascontiguousarray(by_byte[slots].T)
+        for cell in range(cells):
+            planes[cell, part] = np.packbits(eights[cell // 8] & np.uint8(1 << cell % 8))
+    return planes
+
+
+def _slabs(slots: int) -> Iterator[tuple[slice, slice]]:
+    """Yield the slots of pieces that fit into a processor's cache, and their part of a plane."""
+    for start in range(0, slots, SLAB):
+        yield slice(start, start + SLAB), slice(start // 8, (start + SLAB) // 8)
 
 
 def unpack(data: bytes, layout: Layout, cells: int) -> Bits:
@@ -80,12 +101,15 @@ def unpack(data: bytes, layout: Layout, cells: int) -> Bits:
     size = layout.slots * ints_per_neuron(cells)
     if ints_per_neuron(cells) > 1:
         return np.frombuffer(_inflate(data, size * 8), dtype="<u8").astype(int_type(cells))
-    plane_bytes = -(-size // 8)
-    raw = _inflate(data, plane_bytes * cells)
+    raw = _inflate(data, -(-size // 8) * cells)
+    planes = np.frombuffer(raw, dtype=np.uint8).reshape(cells, -1)
     bits = np.zeros(size, dtype=int_type(cells))
-    for c in range(cells):
-        plane = np.frombuffer(raw, dtype=np.uint8, count=plane_bytes, offset=c * plane_bytes)
-        bits |= np.unpackbits(plane, count=size).astype(bits.dtype) << bits.dtype.type(c)
+    for slots, part in _slabs(size):
+        slab = bits[slots]
+        for cell, plane in enumerate(planes[:, part]):
+            hit = np.unpackbits(plane, count=len(slab)).astype(bits.dtype)
+            hit <<= bits.dtype.type(cell)
+            slab |= hit
     return bits
 
 

@@ -18,6 +18,7 @@ from mncover.data.identity import Identity, Measured
 from mncover.data.layout import Layout
 from mncover.data.store import CoverageData
 from mncover.data.table import UNKNOWN
+from mncover.data.threads import in_threads
 from mncover.types import Settings, html_table, percent
 
 if TYPE_CHECKING:
@@ -251,7 +252,7 @@ def weigh(
 def summarize(
     data: CoverageData, outcomes: Sequence[Outcome] = (), redundant_at: float = REDUNDANT_AT
 ) -> Result:
-    """Compute all numbers of a measurement; maps are unpacked one at a time, twice.
+    """Compute all numbers of a measurement; maps are unpacked a few at a time, twice.
 
     `outcomes` say how the tests of its suites went. A text counts as redundant if its novelty is
     at most `redundant_at`.
@@ -274,20 +275,22 @@ def _contributions(
     """Weigh every context's map by itself and against the others, and the union of all."""
     identity, name = data.identity, measured.name
 
-    def share(bits: maps.Bits) -> float:
-        return weigh(identity, bits, measured)[0].share
+    def tally(bits: maps.Bits) -> Tally:
+        return weigh(identity, bits, measured)[0]
+
+    def only_here(context: str) -> tuple[Tally, float]:
+        bits = data.map_of(context, name)
+        return tally(bits), tally(bits & ~twice).share
 
     once = maps.empty_map(identity.layout, measured.cells)
     twice = once.copy()
     adds: list[float] = []
     for _, bits in data.each_map(name):
-        adds.append(share(bits & ~once))
+        adds.append(tally(bits & ~once).share)
         twice |= once & bits
         once |= bits
-    found = [
-        Contribution(weigh(identity, bits, measured)[0], new, share(bits & ~twice))
-        for (_, bits), new in zip(data.each_map(name), adds, strict=True)
-    ]
+    alone = in_threads(only_here, data.contexts)
+    found = [Contribution(mine, new, own) for (mine, own), new in zip(alone, adds, strict=True)]
     return found, CriterionResult(name, measured.title, *weigh(identity, once, measured))
 
 

@@ -7,8 +7,12 @@ It knows neither torch nor the model, only the model's fingerprint.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -18,8 +22,10 @@ from mncover.data import maps
 from mncover.data.identity import Identity, Run
 from mncover.data.signatures import SignatureSpace
 from mncover.data.table import Table
+from mncover.data.threads import WORKERS, in_threads
 
-Blob = tuple[int, int]  # where a byte string is: offset and size
+Place = tuple[int, int]  # where a byte string is: offset and size
+Blob = Place | Future[Place]
 
 
 class BlobStore:
@@ -27,26 +33,43 @@ class BlobStore:
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile(prefix="mncover-")  # noqa: SIM115 (lives as long as the store)
+        self._lock = Lock()
+        self._pool: ThreadPoolExecutor | None = None
+        self._coming: deque[Future[Place]] = deque()
 
-    def put(self, data: bytes) -> Blob:
+    def put(self, data: bytes) -> Place:
         """Keep a byte string."""
-        offset = self._file.seek(0, 2)
-        return offset, self._file.write(data)
+        with self._lock:
+            offset = self._file.seek(0, 2)
+            return offset, self._file.write(data)
+
+    def put_made(self, make: Callable[[], bytes]) -> Future[Place]:
+        """Keep a byte string that is made in the background.
+
+        It waits if many are on their way, since each holds what it is made from.
+        """
+        self._pool = self._pool or ThreadPoolExecutor(WORKERS, "mncover-pack")
+        while len(self._coming) >= WORKERS:
+            self._coming.popleft().result()
+        self._coming.append(self._pool.submit(lambda: self.put(make())))
+        return self._coming[-1]
 
     def get(self, blob: Blob) -> bytes:
-        """Give a byte string back."""
-        self._file.seek(blob[0])
-        return self._file.read(blob[1])
+        """Give a byte string back, once it is there."""
+        offset, size = blob.result() if isinstance(blob, Future) else blob
+        with self._lock:
+            self._file.seek(offset)
+            return self._file.read(size)
 
 
-Snapshot = tuple[dict[str, dict[str, Blob]], Table, list[Run]]
+Snapshot = tuple[dict[str, dict[str, Blob]], list[Table], list[Run]]
 
 
 class CoverageData:
     """The hits of each context by criterion, packed, and the table of texts.
 
-    Maps are unpacked one at a time; between uses they are on disk. Where a criterion may be
-    named, the default is the main one.
+    Maps are packed in the background and unpacked a few at a time; between uses they are on disk.
+    Where a criterion may be named, the default is the main one.
     """
 
     def __init__(self, identity: Identity) -> None:
@@ -54,10 +77,21 @@ class CoverageData:
         self.runs: list[Run] = []
         # Of the suites of tests, by the run's id: what `suites.model.Outline.to_json` returned.
         self.outlines: dict[str, dict[str, Any]] = {}
-        self.table = Table.empty(len(identity.labels), identity.names)
+        self._rows = [Table.empty(len(identity.labels), identity.names)]  # one after the other
         self.space: SignatureSpace | None = None  # if signatures were kept
         self._blobs = BlobStore()
         self._contexts: dict[str, dict[str, Blob]] = {}  # what was packed so far
+
+    @property
+    def table(self) -> Table:
+        """The rows of all texts."""
+        if len(self._rows) > 1:  # joined only when somebody looks, not each time rows are added
+            self._rows = [Table.joined(self._rows)]
+        return self._rows[0]
+
+    @table.setter
+    def table(self, table: Table) -> None:
+        self._rows = [table]
 
     @property
     def contexts(self) -> list[str]:
@@ -96,14 +130,15 @@ class CoverageData:
         return maps.unpack(self.packed(context, name), self.identity.layout, cells)
 
     def set_map(self, context: str, bits: maps.Bits, criterion: str | None = None) -> None:
-        """Set a context's map."""
+        """Set a context's map; it is packed in the background, so `bits` must not change."""
         name, cells = self._cells(criterion)
-        self.put_packed(context, maps.pack(bits, cells), name)
+        blob = self._blobs.put_made(partial(maps.pack, bits, cells))
+        self._contexts.setdefault(context, {})[name] = blob
 
     def each_map(self, criterion: str | None = None) -> Iterator[tuple[str, maps.Bits]]:
-        """Yield every context with its map, one at a time."""
-        for context in self.contexts:
-            yield context, self.map_of(context, criterion)
+        """Yield every context with its map; a few are unpacked at a time."""
+        found = in_threads(partial(self.map_of, criterion=criterion), self.contexts)
+        return zip(self.contexts, found, strict=True)
 
     def total(self, criterion: str | None = None) -> maps.Bits:
         """Return the union of all contexts."""
@@ -115,15 +150,19 @@ class CoverageData:
     def snapshot(self) -> Snapshot:
         """Return what `restore` needs to undo everything that comes after; it copies little."""
         packed = {context: dict(blobs) for context, blobs in self._contexts.items()}
-        return packed, self.table, list(self.runs)
+        return packed, list(self._rows), list(self.runs)
 
     def restore(self, snapshot: Snapshot) -> None:
         """Go back to a snapshot."""
-        self._contexts, self.table, self.runs = snapshot
+        self._contexts, self._rows, self.runs = snapshot
 
     def add_rows(self, rows: Table) -> None:
         """Add rows; their `run` and `context` count in this object's lists."""
-        self.table = self.table.append(rows)
+        self._rows.append(rows)
+
+    def rows_in(self, run: int) -> int:
+        """Return how many rows a run has."""
+        return sum(int((rows["run"] == run).sum()) for rows in self._rows)
 
     @property
     def incomplete(self) -> list[Run]:
@@ -139,8 +178,8 @@ class CoverageData:
         united.space = self.space or other.space
         united.runs = sorted({*self.runs, *other.runs}, key=lambda run: (run.created, run.id))
         names = list(dict.fromkeys([*self.contexts, *other.contexts]))
-        rows = _rows_for(self, united.runs, names).append(_rows_for(other, united.runs, names))
-        rows = rows.in_order()
+        both = [_rows_for(data, united.runs, names) for data in (self, other)]
+        rows = Table.joined(both).in_order()
         order = _first_appearance(rows["context"], len(names))
         united.table = rows.renumbered(context=np.argsort(order))
         for i in order:

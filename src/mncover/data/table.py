@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -96,13 +97,15 @@ class Table:
         texts = tuple(self.texts[row] for row in rows)
         return Table(columns, new, self.probabilities[rows], texts, self.signatures[rows])
 
-    def append(self, other: Table) -> Table:
-        """Return the rows of both, one after the other."""
-        columns = {n: np.concatenate([v, other.columns[n]]) for n, v in self.columns.items()}
-        new = {n: np.concatenate([v, other.new[n]], axis=1) for n, v in self.new.items()}
-        probabilities = np.concatenate([self.probabilities, other.probabilities])
-        signatures = _stacked(self.signatures, other.signatures)
-        return Table(columns, new, probabilities, self.texts + other.texts, signatures)
+    @classmethod
+    def joined(cls, tables: Sequence[Table]) -> Table:
+        """Return the rows of all, one after the other."""
+        first = tables[0]
+        columns = {n: np.concatenate([t.columns[n] for t in tables]) for n in first.columns}
+        new = {n: np.concatenate([t.new[n] for t in tables], axis=1) for n in first.new}
+        probabilities = np.concatenate([t.probabilities for t in tables])
+        texts = tuple(chain.from_iterable(t.texts for t in tables))
+        return cls(columns, new, probabilities, texts, _stacked([t.signatures for t in tables]))
 
     def renumbered(self, **numbers: NDArray[Any]) -> Table:
         """Return the table with the values of a column, such as `run`, looked up in an array."""
@@ -135,11 +138,11 @@ class Table:
                 raise DataFileError(f"the column '{name}' of its table has values out of range")
 
 
-def _stacked(a: Signatures, b: Signatures) -> Signatures:
-    """Return the rows of both; where one kept no signatures, its rows have NaN."""
-    size = max(a.shape[1], b.shape[1])
+def _stacked(tables: Sequence[Signatures]) -> Signatures:
+    """Return the rows of all; where one kept no signatures, its rows have NaN."""
+    size = max(one.shape[1] for one in tables)
     parts = [
         one if one.shape[1] == size else np.full((len(one), size), np.nan, dtype=np.float16)
-        for one in (a, b)
+        for one in tables
     ]
     return np.concatenate(parts)

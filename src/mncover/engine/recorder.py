@@ -197,7 +197,8 @@ class Recorder:
         if signatures.shape[1]:
             self.data.space = self.data.space or self.engine.space
         run = self.data.runs.index(self.run)
-        first = int((self.data.table["run"] == run).sum())
+        first = self.data.rows_in(run)
+        numbers = {name: self.data.context_number(name) for name in dict.fromkeys(rows.contexts)}
         self.data.add_rows(
             Table.make(
                 rows.texts,
@@ -206,7 +207,7 @@ class Recorder:
                 signatures,
                 run=run,
                 number=first + np.arange(len(rows)),
-                context=[self.data.context_number(name) for name in rows.contexts],
+                context=[numbers[name] for name in rows.contexts],
                 index=rows.indices,
                 case=rows.cases,
                 length=lengths,

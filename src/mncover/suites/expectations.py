@@ -18,8 +18,6 @@ from mncover.errors import TextError
 Expect = Literal["label", "not", "inv", "monotonic", "goes", "implication"]
 Direction = Literal["up", "down"]
 Classes = tuple[int | str, ...]
-# A text passes (True), fails (False), or is not judged (None).
-Verdict = bool | None
 TOLERANCE = 0.1
 
 
@@ -114,56 +112,84 @@ class Answers:
     probabilities: NDArray[np.float64]
 
 
-def judge(expectation: Expectation, answers: Answers, right: Sequence[int]) -> list[Verdict]:
-    """Return a verdict for each text of a case.
+Mask = NDArray[np.bool_]
+
+
+class Grouped:
+    """Texts that lie case by case: which case each belongs to, and its place in it."""
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        each = np.asarray(sizes, dtype=np.int64)
+        self.cases = len(each)
+        self.case = np.repeat(np.arange(self.cases), each)
+        self.first = (np.cumsum(each) - each)[self.case]  # the row of the case's original
+        self.place = np.arange(len(self.case)) - self.first
+        self.size = each[self.case]
+
+
+def judge(
+    expectation: Expectation, answers: Answers, texts: Grouped, right: Sequence[tuple[int, ...]]
+) -> tuple[Mask, Mask]:
+    """Return which texts of many cases are judged, and which of these pass.
 
     The expectation's classes must be numbers, in the same numbering as the answers; `right` are
-    the classes that the case names as correct.
+    the classes that each case names as correct.
     """
-    e, n = expectation, len(answers.classes)
-    if n < (2 if e.compares else 1):
-        return [None] * n
-    first = int(answers.classes[0])
-    if (e.only_if and first not in e.only_if) or first in e.only_if_not:
-        return [None] * n
-    verdicts = _verdicts(e, answers, right)
+    e, original = expectation, answers.classes[texts.first]
+    judged = texts.size >= (2 if e.compares else 1)
+    if e.only_if:
+        judged &= np.isin(original, e.only_if)
+    judged &= ~np.isin(original, e.only_if_not)
     if e.compares if e.first is None else not e.first:
-        verdicts[0] = None
-    return verdicts
+        judged &= texts.place > 0
+    passes, applies = _passing(e, answers, texts, right)
+    judged &= applies
+    return judged, judged & passes
 
 
-def case_verdict(verdicts: Sequence[Verdict]) -> Verdict:
-    """Return whether all judged texts of a case pass; None if none is judged."""
-    judged = [verdict for verdict in verdicts if verdict is not None]
-    return all(judged) if judged else None
-
-
-def _verdicts(e: Expectation, answers: Answers, right: Sequence[int]) -> list[Verdict]:
+def _passing(
+    e: Expectation, answers: Answers, texts: Grouped, right: Sequence[tuple[int, ...]]
+) -> tuple[Mask, Mask | bool]:
+    """Return which texts pass, and which of them the expectation applies to."""
     classes, probabilities = answers.classes, answers.probabilities
-    mine = probabilities[:, classes[0]]  # of the original's class
     match e.expect:
         case "label":
-            wanted = e.labels or tuple(right)
-            return [int(c) in wanted if wanted else None for c in classes]
+            return (np.isin(classes, e.labels), True) if e.labels else _right(answers, texts, right)
         case "not":
-            return [int(c) not in e.labels for c in classes]
-        case "inv":
-            near = np.abs(mine - mine[0]) <= e.tolerance
-            return [bool(fine) for fine in (classes == classes[0]) | near]
-        case "monotonic":
-            no_room = mine[0] <= e.tolerance if e.direction == "up" else mine[0] >= 1 - e.tolerance
-            return [None] * len(mine) if no_room else _within(e, mine)
+            return ~np.isin(classes, e.labels), True
+        case "implication":
+            return _implied(classes == e.labels[0], texts)
         case "goes":
             negative, positive = (int(c) for c in e.labels[:2])
-            return _within(e, probabilities[:, positive] - probabilities[:, negative])
-        case "implication":
-            if len(classes) != 3:
-                return [None] * len(classes)
-            first, second, third = (int(c) == e.labels[0] for c in classes)
-            return [None, None, third == (first and second) if first or second else None]
+            scores = probabilities[:, positive] - probabilities[:, negative]
+            return _within(e, scores - scores[texts.first]), True
+    original = classes[texts.first]
+    mine = probabilities[np.arange(len(classes)), original]
+    before = mine[texts.first]
+    if e.expect == "inv":
+        return (classes == original) | (np.abs(mine - before) <= e.tolerance), True
+    no_room = before <= e.tolerance if e.direction == "up" else before >= 1 - e.tolerance
+    return _within(e, mine - before), ~no_room
 
 
-def _within(e: Expectation, scores: NDArray[np.float64]) -> list[Verdict]:
+def _right(answers: Answers, texts: Grouped, right: Sequence[tuple[int, ...]]) -> tuple[Mask, Mask]:
+    """Return which texts have a class that their case names, and which cases name one."""
+    numbers = {wanted: number for number, wanted in enumerate(dict.fromkeys(right))}
+    which = np.array([numbers[wanted] for wanted in right], dtype=np.int64)[texts.case]
+    passes, named = np.zeros((2, len(which)), dtype=np.bool_)
+    for wanted, number in numbers.items():
+        mine = which == number
+        passes[mine], named[mine] = np.isin(answers.classes[mine], wanted), bool(wanted)
+    return passes, named
+
+
+def _implied(has: Mask, texts: Grouped) -> tuple[Mask, Mask]:
+    """Return which third texts follow from the two before them, and where that says anything."""
+    first, second = has[texts.first], np.roll(has, 1)
+    third = (texts.size == 3) & (texts.place == 2)
+    return has == (first & second), third & (first | second)
+
+
+def _within(e: Expectation, change: NDArray[np.float64]) -> Mask:
     """Return which scores moved against the direction by no more than the tolerance."""
-    against = scores[0] - scores if e.direction == "up" else scores - scores[0]
-    return [bool(change <= e.tolerance) for change in against]
+    return (-change if e.direction == "up" else change) <= e.tolerance

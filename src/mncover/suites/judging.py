@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, islice, pairwise
+from itertools import accumulate, chain, islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from mncover.data.store import CoverageData
 from mncover.errors import DataFileError, MnCoverError, SettingsError, TextError
-from mncover.suites.expectations import Answers, Expectation, Verdict, case_verdict, judge
+from mncover.suites.expectations import Answers, Expectation, Grouped, Mask, judge
 from mncover.suites.model import Case, How, Label, Outline, Suite, Test, known_way
 
 
@@ -83,7 +83,6 @@ def neutral_band(positive: NDArray[np.float64]) -> NDArray[np.float64]:
 
 # A case passes, fails, or is not judged because the expectation does not apply to it.
 PASSES, FAILS, NOT_JUDGED = 1, 0, -1
-_CODES = {True: PASSES, False: FAILS, None: NOT_JUDGED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,20 +119,32 @@ def judge_suite(suite: Suite, answers: Answers) -> list[Outcome]:
 def judge_test(test: Test, answers: Answers, labels: Sequence[str] = ()) -> Outcome:
     """Judge every case of a test, given the answers to its texts, case by case."""
     try:
-        expectation = _numbered(test.expectation, labels)
-        parts = _parts(answers, [len(case.texts) for case in test.cases])
-        each = zip(parts, [_numbers(case.label, labels) for case in test.cases], strict=True)
-        verdicts = [_CODES[case_verdict(judge(expectation, *case))] for case in each]
+        texts = Grouped([len(case.texts) for case in test.cases])
+        judged, passes = _judged(test, answers, texts, labels)
     except TextError as error:
         raise TextError(f"the test {test.name!r}: {error}") from None
-    return Outcome(test, np.array(verdicts, dtype=np.int8))
+    verdicts = np.full(texts.cases, NOT_JUDGED, dtype=np.int8)
+    verdicts[texts.case[passes]] = PASSES
+    verdicts[texts.case[judged & ~passes]] = FAILS  # one text that fails decides
+    return Outcome(test, verdicts)
 
 
 def text_verdicts(
     test: Test, case: Case, answers: Answers, labels: Sequence[str] = ()
-) -> list[Verdict]:
+) -> list[bool | None]:
     """Return which texts of a case pass; None for texts that are not judged."""
-    return judge(_numbered(test.expectation, labels), answers, _numbers(case.label, labels))
+    alone, texts = replace(test, cases=(case,)), Grouped([len(case.texts)])
+    found = (mask.tolist() for mask in _judged(alone, answers, texts, labels))
+    return [passes if judged else None for judged, passes in zip(*found, strict=True)]
+
+
+def _judged(
+    test: Test, answers: Answers, texts: Grouped, labels: Sequence[str]
+) -> tuple[Mask, Mask]:
+    """Return which texts of a test are judged, and which of these pass."""
+    expectation, given = _numbered(test.expectation, labels), [case.label for case in test.cases]
+    numbers = {label: _numbers(label, labels) for label in dict.fromkeys(given)}
+    return judge(expectation, answers, texts, [numbers[label] for label in given])
 
 
 def _parts(answers: Answers, sizes: Sequence[int]) -> Iterator[Answers]:
@@ -194,8 +205,10 @@ def judged_cases(
             continue
         rows, table = dict(complete_cases(data, run)), data.table
         mine = [rows.get(case, []) for case in range(len(outline.sizes))]
-        suite = outline.filled([tuple(table.texts[row] for row in case) for case in mine])
-        found = table.probabilities[[row for case in mine for row in case]]
+        flat = list(chain.from_iterable(mine))
+        texts = map(table.texts.__getitem__, flat)
+        suite = outline.filled([tuple(islice(texts, len(case))) for case in mine])
+        found = table.probabilities[flat]
         answers = in_suite_classes(found, data.identity.labels, outline.labels, outline.classes)
         left = iter(rows.values())
         for outcome in judge_suite(suite, answers):
@@ -206,9 +219,9 @@ def complete_cases(data: CoverageData, run: int) -> list[tuple[int, list[int]]]:
     """Return the number and the table rows of every case of a run whose texts were all run."""
     table, tests = data.table, data.outlines[data.runs[run].id]["tests"]
     sizes = [size for test in tests for size in test["sizes"]]
-    by_case: list[list[int]] = [[] for _ in sizes]
     rows = np.flatnonzero(table["run"] == run)
-    for row in rows[np.argsort(table["index"][rows], kind="stable")]:
-        by_case[table["case"][row]].append(int(row))
-    pairs = zip(by_case, sizes, strict=True)
-    return [(number, mine) for number, (mine, size) in enumerate(pairs) if len(mine) == size]
+    cases = table["case"][rows]
+    ordered = rows[np.lexsort((table["index"][rows], cases))].tolist()
+    had = np.bincount(cases, minlength=len(sizes))
+    each = enumerate(zip(sizes, had.tolist(), np.cumsum(had).tolist(), strict=True))
+    return [(number, ordered[end - n : end]) for number, (size, n, end) in each if n == size]

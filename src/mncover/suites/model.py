@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, ClassVar, Literal, get_args
 
 from mncover.errors import SettingsError, TextError
@@ -97,7 +98,7 @@ class Suite:
 
     def each_text(self) -> Iterator[Text]:
         """Yield all texts in order."""
-        return (text for test in self.tests for case in test.cases for text in case.texts)
+        return chain.from_iterable(case.texts for test in self.tests for case in test.cases)
 
 
 # How the classes of a model and a suite correspond.

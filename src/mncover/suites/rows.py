@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, groupby, pairwise
+from itertools import accumulate, chain, groupby, pairwise, repeat
 from pathlib import Path
 from typing import Any
 
@@ -56,10 +56,10 @@ class Rows:
     @classmethod
     def of_suite(cls, path: Path, suite: Suite) -> Rows:
         """Return the texts of a test suite; each test is a context."""
-        cases = [(test.name, case) for test in suite.tests for case in test.cases]
-        contexts = [name for name, case in cases for _ in case.texts]
+        sizes = [len(case.texts) for test in suite.tests for case in test.cases]
+        contexts = [name for test in suite.tests for name in repeat(test.name, test.texts)]
         rows = cls.make(list(suite.each_text()), contexts)
-        numbers = [number for number, (_, case) in enumerate(cases) for _ in case.texts]
+        numbers = list(chain.from_iterable(map(repeat, range(len(sizes)), sizes)))
         return replace(rows, cases=numbers, path=path, suite=suite)
 
     def __len__(self) -> int:
@@ -73,9 +73,13 @@ class Rows:
     @property
     def fingerprint(self) -> str:
         """A digest of texts, labels and contexts in order, and of what the suite's tests expect."""
-        digest = hashlib.sha256()
-        for row in zip(self.texts, self.labels, self.contexts, strict=True):
-            digest.update(json.dumps(row, default=str).encode("ascii") + b"\n")
+        encode = json.JSONEncoder(default=str).encode
+        contexts = {name: encode(name) for name in dict.fromkeys(self.contexts)}
+        lines = (  # each is a list in JSON, put together here because that is faster
+            f"[{encode(text)}, {'null' if label is None else encode(label)}, {contexts[name]}]\n"
+            for text, label, name in zip(self.texts, self.labels, self.contexts, strict=True)
+        )
+        digest = hashlib.sha256("".join(lines).encode("ascii"))
         if self.suite is not None:
             digest.update(json.dumps(Outline.of(self.suite).to_json()).encode("ascii"))
         return digest.hexdigest()

@@ -65,12 +65,13 @@ def read_texts(path: Path, fields: Fields | None = None, limit: int | None = Non
     """
     found: list[tuple[int, Text, Any, str]] = []
     chosen: Fields | None = None
+    context = path.name.split(".")[0]
     for line, record in read_records(path):
         if limit is not None and len(found) >= limit:
             break
         try:
             chosen = chosen or records.choose_fields(record, fields or Fields())
-            found.append((line, *records.pick(record, chosen, path.name.split(".")[0])))
+            found.append((line, *records.pick(record, chosen, context)))
         except TextError as error:
             raise TextError(f"{path}, line {line}: {error}") from None
     if not found:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import tarfile
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -17,7 +18,7 @@ from mncover.suites.expectations import Expectation
 from mncover.suites.formats.records import SuiteFormat
 from mncover.suites.formats.safepickle import DIR, INV, MFT, Bag, load_inert
 from mncover.suites.model import Case, Kind, Label, Suite, Test
-from mncover.types import Text, is_text
+from mncover.types import Text, are_texts
 
 MAX_BYTES = 2**30
 KINDS: dict[type, Kind] = {MFT: "MFT", INV: "INV", DIR: "DIR"}
@@ -69,8 +70,8 @@ def _suite(bag: Bag) -> Suite:
     if not isinstance(tests, dict) or not isinstance(info, dict):
         raise TextError("the suite has no tests.")
     made = tuple(_test(str(name), test, info.get(name)) for name, test in tests.items())
-    pairs = any(isinstance(text, tuple) for test in made for c in test.cases for text in c.texts)
-    return Suite(made, PARAPHRASE_LABELS if pairs else SENTIMENT_LABELS)
+    texts = chain.from_iterable(case.texts for test in made for case in test.cases)
+    return Suite(made, PARAPHRASE_LABELS if tuple in {*map(type, texts)} else SENTIMENT_LABELS)
 
 
 def _test(name: str, bag: Any, info: Any) -> Test:
@@ -107,7 +108,7 @@ def _labels(name: str, labels: Any, n: int, expectation: Expectation) -> list[La
 
 def _texts(name: str, row: Any) -> tuple[Text, ...]:
     texts = tuple(row) if isinstance(row, list) else (row,)
-    if not texts or not all(is_text(text) for text in texts):
+    if not texts or not are_texts(texts):
         raise TextError(f"a case of the test {name!r} holds something other than text.")
     return texts
 

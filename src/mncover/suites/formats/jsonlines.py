@@ -15,7 +15,7 @@ from mncover.errors import TextError
 from mncover.suites.expectations import is_class
 from mncover.suites.formats.records import PLAIN, Record, SuiteFormat, TextFormat, write_content
 from mncover.suites.model import Case, Suite, Test
-from mncover.types import Text, is_text
+from mncover.types import Text, are_texts
 
 FORMAT_VERSION = 1
 
@@ -116,7 +116,7 @@ def _suite_row(row: dict[str, Any]) -> tuple[str, ...]:
 def _case(row: dict[str, Any]) -> Case:
     texts = row["case"] if isinstance(row["case"], list) else [row["case"]]
     made: tuple[Text, ...] = tuple(tuple(t) if isinstance(t, list) else t for t in texts)
-    if not made or not all(is_text(text) for text in made):
+    if not made or not are_texts(made):
         raise TextError("'case' must be a text or a list of texts (a pair is a list of two).")
     label = row.get("label")
     several = label if isinstance(label, list) else [label]
