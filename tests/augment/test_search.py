@@ -41,6 +41,16 @@ def test_the_batched_search_equals_the_one_attempt_by_attempt(
     assert 5 < len(slow) < 25  # some seeds find nothing, some do
 
 
+@pytest.mark.parametrize("threshold", [0.0, 1e-3])
+@pytest.mark.parametrize("own", [False, True])
+def test_kernels_that_take_all_texts_at_once_find_the_same(threshold: float, own: bool) -> None:
+    seeds = tiny.texts(25, seed=3, longest=6)
+    settings = AugmentSettings(NAMES, "cover", 0.9, threshold, max_iter=2, seed=5)
+    found = [Bench(own=own, kernels=name).fast(seeds, settings) for name in ("cpu", "torch")]
+    assert len(found[0].accepted) > 5
+    assert same_but_for_digits(*found)
+
+
 @pytest.mark.parametrize("architecture", ["bert", "roberta", "gpt2", "mpnet"])
 @pytest.mark.parametrize("threshold", [0.0, 1e-3])
 def test_with_the_subject_as_its_encoder_the_outcome_is_that_of_the_slow_search(

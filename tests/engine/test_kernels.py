@@ -266,7 +266,7 @@ def test_hit_in_order_fills_several_maps_and_keeps_the_first_text_of_each_cell(
         Target(
             torch.stack([kernels.to_device(empty.copy()) for _ in range(4)]),
             kernels.to_device(case.bits.copy()),
-            torch.full((LAYOUT.slots * cells,), NOBODY, dtype=torch.int32),
+            torch.full((cells, LAYOUT.slots), NOBODY, dtype=torch.int32),
         )
         for _ in group.names
     ]
@@ -278,7 +278,7 @@ def test_hit_in_order_fills_several_maps_and_keeps_the_first_text_of_each_cell(
             assert kernels.hit(group, block, case.bounds(kernels), targets, order)
     for target, codes_of in zip(targets, (case.codes, case.counting), strict=True):
         first, hit = case.in_order(codes_of, numbers, which)
-        np.testing.assert_array_equal(kernels.to_numpy(target.first).reshape(-1, cells), first)
+        np.testing.assert_array_equal(kernels.to_numpy(target.first).T, first)
         assert (first != NOBODY).any()
         for one, bits in zip(hit, target.bits, strict=True):
             found = kernels.bits_to_numpy(bits, cells).reshape(LAYOUT.slots, -1)

@@ -205,8 +205,8 @@ class Judge:
         means = []
         for window, found in embedded(self.engine, self._packing, seeds):
             means += found
-            for row in range(len(window.texts)):
-                self.engine.add(window, row, self.bits, self.criterion)
+            every = np.arange(len(window.cases))
+            self.engine.unite(window, every, self.bits, self.criterion)
         self._seeds = np.stack(means)
 
     def cover(self, texts: Sequence[Text]) -> None:
@@ -257,8 +257,14 @@ class Judge:
         self.texts_run += len(new)
         left = iter(new)
         for window in self.engine.windows([[one.text] for one in new], lambda n: None):
-            for row in range(len(window.texts)):
-                self._take_codes(next(left), window, row)
+            some = [next(left) for _ in window.texts]
+            for row, one in enumerate(some):
+                self._take_codes(one, window, row)
+            ordered = self.engine.ordered(window, self.criterion)
+            if ordered is not None:
+                gains = self.engine.gain(self.criterion, *ordered.new_to(self.bits)).tolist()
+                for one, gain in zip(some, gains, strict=True):
+                    one.gain = gain
         for one in judged:
             if one.gain is None:
                 self.gain(one)
@@ -270,7 +276,10 @@ class Judge:
             one.codes = self.engine.codes(window, row, self.criterion)
 
     def gain(self, one: Judged, take: bool = False) -> float:
-        """Return what a measured text adds now; with `take`, add it."""
+        """Return what a measured text adds now; with `take`, add it.
+
+        One text at a time, also on a GPU: whether it is taken decides which texts come next.
+        """
         assert self.criterion is not None
         new = (0, 0)
         if one.length:

@@ -121,10 +121,12 @@ class Search:
         tally.similar += 1
         gain = None
         if self.settings.criterion is not None:
-            gain = self.judge.gain(judged)
+            always = self.settings.threshold <= 0  # a text that adds nothing changes nothing
+            gain = self.judge.gain(judged, take=always)
             if gain <= self.settings.threshold:
                 return None
-            self.judge.gain(judged, take=True)
+            if not always:
+                self.judge.gain(judged, take=True)
         return r.Accepted(attempt.seed, made.text, made.worked, judged.similarity, gain)
 
     def _make_plan(self) -> None:

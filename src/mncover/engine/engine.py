@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ from mncover.engine.kernels.base import Array, Bounds, Target
 from mncover.engine.loading import fingerprint_model, fingerprint_tokenizer
 from mncover.engine.masking import Keep
 from mncover.engine.measure import Advance, in_pieces, measure, measure_piece
+from mncover.engine.ordered import Ordered
 from mncover.engine.ranges import Ranges
 from mncover.engine.readers import HitReader, Reader, Setup
 from mncover.engine.signatures import PoolReader, Projection, projections_on
@@ -266,8 +268,11 @@ class Engine:
         new: list[tuple[int, int]] = []
         with self.bar("Measuring", len(texts)) as advance:
             for window in self.windows([[text] for text in texts], advance):
-                rows = range(len(window.texts))
-                new += [self.add(window, row, bits, criterion, store=False) for row in rows]
+                ordered, rows = self.ordered(window, criterion), range(len(window.texts))
+                if ordered is None:
+                    new += [self.add(window, row, bits, criterion, store=False) for row in rows]
+                else:
+                    new += ordered.new_to(bits).T.tolist()
         return self.gain(criterion, *np.array(new, dtype=np.int64).reshape(-1, 2).T)
 
     def windows(
@@ -304,6 +309,28 @@ class Engine:
     ) -> tuple[int, int]:
         """Do the same for a text of `length` tokens whose codes are given."""
         return self.kernels.walk(codes, length, self.group(criterion).cells, bits, store)
+
+    def ordered(self, window: Window, criterion: str) -> Ordered | None:
+        """Return the cases of a window all at once, if the kernels have loops for that."""
+        group = self.group(criterion)
+        kernels = self.kernels.for_windows(group.cells)
+        if kernels is None:
+            return None
+        blocks, where = window.spool.blocks(1 + int(window.which.max(initial=-1)), group)
+        if criterion != group.masked:
+            blocks = [replace(block, keep=None) for block in blocks]
+        return Ordered(kernels, group.cells, blocks, where, window.cases, window.which)
+
+    def unite(self, window: Window, cases: NDArray[np.int64], bits: Array, criterion: str) -> None:
+        """Add some cases of a window to a map."""
+        ordered = self.ordered(window, criterion)
+        if ordered is None:
+            for row in (row for case in cases.tolist() for row in window.cases[case]):
+                self.add(window, row, bits, criterion)
+            return
+        chosen = np.zeros(ordered.n, dtype=bool)
+        chosen[cases] = True
+        ordered.start().add(chosen, np.zeros(ordered.n, dtype=np.int64)).store(bits)
 
     def copy_touched(self, length: int, criterion: str, source: Array, target: Array) -> None:
         """Copy the part of a criterion's map that a text of `length` tokens can touch."""

@@ -12,6 +12,7 @@ from functools import cache, partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from mncover.criteria.base import Group
@@ -20,6 +21,7 @@ from mncover.engine import batches
 from mncover.engine.batches import Rows
 from mncover.engine.kernels.base import Array, Block, Bounds, Heads, Kernels, Order, Target
 from mncover.engine.masking import Keep, Kept
+from mncover.engine.ordered import CodeBlock, Numbers, by_length
 from mncover.engine.taps import Read
 from mncover.errors import ModelError
 
@@ -156,6 +158,7 @@ class Spool:
         self.kernels = kernels
         self._store = kernels.new_store()
         self._where: dict[int, tuple[_Batch, int]] = {}
+        self._blocks: dict[str, tuple[list[CodeBlock], Numbers]] = {}
         sites = kernels.layout.sites
         self._names = [site.name for site in sites]
         self._sizes = cache(lambda length: np.array([site.touched(length) for site in sites]))
@@ -168,6 +171,7 @@ class Spool:
 
     def clear(self) -> None:
         self._where.clear()
+        self._blocks.clear()
         self._store.clear()
 
     def begin(self, rows: Rows, length: int, kept: Kept | None = None) -> None:
@@ -194,6 +198,44 @@ class Spool:
         batch, row = self._where[text]
         keep = (batch.keep_tokens[row], batch.keep_pairs[row])
         return self.kernels.mask_codes(codes, batch.length, group.cells, *keep)
+
+    def blocks(self, texts: int, group: Group) -> tuple[list[CodeBlock], Numbers]:
+        """Return the codes of all texts by length, and the block and row of each: [2, texts].
+
+        Only for kernels that keep codes in memory. A text without tokens has -1.
+        """
+        if group.plain not in self._blocks:
+            batches: dict[int, tuple[_Batch, list[int]]] = {}
+            for text, (batch, _) in self._where.items():
+                batches.setdefault(id(batch), (batch, []))[1].append(text)
+            blocks: list[CodeBlock] = []
+            where = np.full((2, texts), -1)
+            for some in by_length(batches.values(), lambda one: self._size(one[0], group)):
+                rows = [text for _, mine in some for text in mine]
+                where[0, rows], where[1, rows] = len(blocks), np.arange(len(rows))
+                blocks.append(self._joined([batch for batch, _ in some], group))
+            self._blocks[group.plain] = blocks, where
+        return self._blocks[group.plain]
+
+    def _size(self, batch: _Batch, group: Group) -> tuple[int, int]:
+        """Return the length of a batch's texts and the bytes of its codes."""
+        return batch.length, sum(batch.places[group.plain, name].nbytes for name in self._names)
+
+    def _joined(self, batches: list[_Batch], group: Group) -> CodeBlock:
+        """Put the codes of batches into one tensor, of which they keep views."""
+        length, codes = batches[0].length, []
+        for batch in batches:
+            places = [batch.places[group.plain, name] for name in self._names]
+            codes.append(torch.cat([place.flatten(1) for place in places], 1))
+        whole = torch.cat(codes)
+        for batch, part in zip(batches, torch.split(whole, list(map(len, codes))), strict=True):
+            parts = torch.split(part, self._sizes(length).tolist(), 1)
+            for site, one in zip(self.kernels.layout.sites, parts, strict=True):
+                batch.places[group.plain, site.name] = one.view(len(one), site.groups, -1)
+        if batches[0].keep_tokens is None:
+            return CodeBlock(length, whole)
+        tokens = torch.cat([batch.keep_tokens for batch in batches])
+        return CodeBlock(length, whole, (tokens, torch.cat([one.keep_pairs for one in batches])))
 
 
 class EncodeReader(_SiteReader):

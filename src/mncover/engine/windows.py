@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from mncover.criteria.base import Group
 from mncover.engine.batches import Rows, Tokens, ahead, distinct
-from mncover.engine.kernels.base import Array, code_type
+from mncover.engine.kernels.base import Array, code_type, spare_bytes
 from mncover.engine.measure import Advance, measure
 from mncover.engine.readers import EncodeReader, Reader, Setup, Spool
 from mncover.engine.taps import Taps
@@ -119,7 +119,8 @@ class Windows:
         self, cases: Sequence[Sequence[Text]], tokens: Tokens, whole: bool
     ) -> Iterator[list[range]]:
         """Yield runs of cases, as rows, whose codes fit into a window together."""
-        kernels, limit = self.setup.kernels, np.inf if whole else WINDOW_BYTES
+        kernels = self.setup.kernels
+        limit = np.inf if whole else spare_bytes(kernels.device, WINDOW_BYTES)
         touched_by, lengths = cache(kernels.layout.touched), tokens.lengths.tolist()
         part: list[range] = []
         used = start = 0

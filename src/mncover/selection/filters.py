@@ -7,12 +7,13 @@ import shutil
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mncover.errors import SettingsError
+from mncover.selection.rounds import GainsAhead, Rounds
 from mncover.types import Text, html_table
 
 if TYPE_CHECKING:
@@ -47,18 +48,17 @@ def sequential_filter(
     `bits` is the criterion's map to start from; the kept cases are added to it. A case's gain
     counts the union of its texts.
     """
-    kept: list[int] = []
-    gains: list[float] = []
+    found = [np.zeros(0)]
     with engine.bar("Filtering", sum(map(len, cases))) as advance:
         for window in engine.windows(cases, advance):
-            walker = CaseWalker(engine, window, bits, criterion, always=threshold <= 0)
-            for rows in window.cases:
-                gain = walker.gain(rows)
-                if gain > threshold:
-                    walker.add(rows)
-                    kept.append(len(gains))
-                gains.append(gain)
-    return Selection(kept, np.array(gains, dtype=np.float64))
+            ordered = engine.ordered(window, criterion)
+            if ordered is None:
+                walker = CaseWalker(engine, window, bits, criterion, always=threshold <= 0)
+                found.append(walker.filter(threshold))
+            else:
+                found.append(Rounds(engine, ordered, criterion).filter(threshold, bits))
+    gains = np.concatenate(found)
+    return Selection(np.flatnonzero(gains > threshold).tolist(), gains)
 
 
 @dataclass(slots=True)
@@ -75,6 +75,15 @@ class CaseWalker:
     criterion: str
     always: bool = False
     _trial: Array | None = None  # made when a case of several texts is met
+
+    def filter(self, threshold: float) -> NDArray[np.float64]:
+        """Add the cases that add more than the threshold; return the gain of every case."""
+        gains: list[float] = []
+        for rows in self.window.cases:
+            gains.append(self.gain(rows))
+            if gains[-1] > threshold:
+                self.add(rows)
+        return np.array(gains, dtype=np.float64)
 
     def gain(self, rows: range) -> float:
         """Return what a case adds: the union of its texts."""
@@ -121,27 +130,60 @@ def greedy(
     _require_space(engine, cases)
     with engine.bar("Measuring", sum(map(len, cases))) as advance:
         for window in engine.windows(cases, advance, whole=True):
-            walker = CaseWalker(engine, window, engine.new_bits(criterion), criterion)
-            return _take(walker, len(cases) if budget is None else budget, threshold, engine)
+            ordered = engine.ordered(window, criterion)
+            if ordered is None:
+                walker = CaseWalker(engine, window, engine.new_bits(criterion), criterion)
+                now: GainsNow = _WalkedGains(walker)
+            else:
+                now = GainsAhead(engine, ordered, criterion)
+            return _take(now, len(cases) if budget is None else budget, threshold, engine)
     return Selection([], np.zeros(0))
 
 
-def _take(walker: CaseWalker, budget: int, threshold: float, engine: Engine) -> Selection:
-    cases = walker.window.cases
-    gains = np.array([walker.gain(rows) for rows in cases])
+class GainsNow(Protocol):
+    """Says what cases add to those taken so far."""
+
+    def all_gains(self) -> NDArray[np.float64]:
+        """Return the gain of every case."""
+
+    def gain(self, case: int, bounds: NDArray[np.float64]) -> float:
+        """Return the gain of a case; `bounds` has the last ones known, which never grow."""
+
+    def take(self, case: int) -> None:
+        """Take a case."""
+
+
+@dataclass(frozen=True, slots=True)
+class _WalkedGains:
+    """Gains by walking, one case at a time."""
+
+    walker: CaseWalker
+
+    def all_gains(self) -> NDArray[np.float64]:
+        return np.array([self.walker.gain(rows) for rows in self.walker.window.cases])
+
+    def gain(self, case: int, bounds: NDArray[np.float64]) -> float:
+        return self.walker.gain(self.walker.window.cases[case])
+
+    def take(self, case: int) -> None:
+        self.walker.add(self.walker.window.cases[case])
+
+
+def _take(now: GainsNow, budget: int, threshold: float, engine: Engine) -> Selection:
+    gains = now.all_gains()
     heap = [(-gain, case) for case, gain in enumerate(gains.tolist())]
     heapq.heapify(heap)
     kept: list[int] = []
-    with engine.bar("Choosing", min(budget, len(cases))) as advance:
+    with engine.bar("Choosing", min(budget, len(heap))) as advance:
         while heap and len(kept) < budget:
             _, case = heapq.heappop(heap)
-            gains[case] = walker.gain(cases[case])
+            gains[case] = now.gain(case, gains)
             if heap and (-gains[case], case) > heap[0]:  # another may add more, or is as good
                 heapq.heappush(heap, (-gains[case], case))
                 continue
             if gains[case] <= threshold:
                 break
-            walker.add(cases[case])
+            now.take(case)
             kept.append(case)
             advance(1)
     return Selection(kept, gains)

@@ -1,7 +1,7 @@
 """Lists of texts: how coverage grows with the number of texts, and how sets compare.
 
-The model runs once over all texts; every order, threshold, draw and criterion then walks over
-their codes.
+The model runs once over all texts; every order, threshold, draw and criterion then uses their
+codes.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from mncover.data.maps import Bits
 from mncover.data.results import weigh
 from mncover.errors import SettingsError
 from mncover.selection.filters import CaseWalker
+from mncover.selection.rounds import Gains, Rounds
 from mncover.types import Text
 
 if TYPE_CHECKING:
@@ -97,8 +98,30 @@ def _gains(
     criterion: str,
     order: Sequence[int],
     levels: Sequence[float | None],
-) -> list[list[float]]:
+) -> list[Gains]:
     """Return what each text kept adds, for every threshold."""
+    ordered = engine.ordered(window, criterion)
+    if ordered is None:
+        return _walked_gains(engine, window, criterion, order, levels)
+    rounds = Rounds(engine, ordered, criterion, np.argsort(order))
+    found = []
+    for threshold in levels:
+        if threshold is None:
+            found.append(rounds.all_gains()[order])
+        else:
+            gains = rounds.filter(threshold, engine.new_bits(criterion))[order]
+            found.append(gains[gains > threshold])
+    return found
+
+
+def _walked_gains(
+    engine: Engine,
+    window: Window,
+    criterion: str,
+    order: Sequence[int],
+    levels: Sequence[float | None],
+) -> list[Gains]:
+    """Do the same by walking, for all thresholds at once: the codes of a text are read once."""
     walkers = [
         CaseWalker(engine, window, engine.new_bits(criterion), criterion, t is None or t <= 0)
         for t in levels
@@ -111,7 +134,7 @@ def _gains(
             if threshold is None or gain > threshold:
                 walker.add(rows)
                 mine.append(gain)
-    return gains
+    return [np.array(mine) for mine in gains]
 
 
 def thinned(shares: NDArray[np.float64], points: int) -> list[tuple[int, float]]:
@@ -207,8 +230,7 @@ def compare_sets(
 
 def _map(engine: Engine, window: Window, rows: NDArray[np.int64], criterion: str) -> Bits:
     bits = engine.new_bits(criterion)
-    for row in rows.tolist():
-        engine.add(window, row, bits, criterion)
+    engine.unite(window, rows, bits, criterion)
     return engine.kernels.bits_to_numpy(bits, engine.group(criterion).cells)
 
 

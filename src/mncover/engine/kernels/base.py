@@ -7,7 +7,7 @@ take the values of one site for equally long texts (`Block`) and change what suc
     keep       [texts, n]           1 or 0: which neurons count for which text; None: all
     low, high  [slots]              float32; a neuron without a range has low > high
     bits       [slots * W]          W integers per neuron, bit c = cell c was hit
-    first      [slots * cells]      int32: the smallest number of a text that hit the cell
+    first      [cells, slots]       int32: the smallest number of a text that hit the cell
 
 They return False if a value was not finite. An implementation that would have to wait for the
 device to know says True, and tells by `fault` later. Every implementation passes the same tests
@@ -115,6 +115,15 @@ class CodeStore(Protocol):
         """Release the space."""
 
 
+def spare_bytes(device: torch.device, otherwise: int) -> int:
+    """Return a quarter of the free memory of a GPU; of another device, what is given."""
+    if device.type != "cuda":
+        return otherwise
+    free, _ = torch.cuda.mem_get_info(device)
+    unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return (free + unused) // 4
+
+
 class Kernels(Protocol):
     """Makes, converts and slices arrays, and runs the loops over them."""
 
@@ -189,6 +198,10 @@ class Kernels(Protocol):
 
     # What is the same for all implementations.
 
+    def for_windows(self, cells: int) -> WindowKernels | None:
+        """Return the loops over all codes of a window at once, if there are any and they fit."""
+        return None
+
     def __init__(self, layout: Layout, device: torch.device) -> None:
         self.layout, self.device = layout, device
         self._spans = {(s.kind, s.layer): (s, part) for s, part in layout.spans()}
@@ -253,3 +266,39 @@ class Kernels(Protocol):
         whole = flat[span.start * width : span.stop * width]
         columns = site.touched_columns(length) * width
         return whole.reshape(site.groups, site.rows, -1)[:, :length, :columns]
+
+
+class WindowKernels(Kernels, Protocol):
+    """Kernels that keep the codes of a window in memory, with loops over all of them at once.
+
+    The loops take codes [n, touched slots] of equally long texts, for all sites, and `first`, an
+    array with a number for every cell: -1 if a map has it, else the smallest number of a text that
+    hit it, `NOBODY` if none did.
+    """
+
+    def new_first(self, cells: int, bits: Array | None = None) -> Array:
+        """Return the numbers of the cells when no text was added to a map; None is an empty one."""
+
+    def add_first(self, codes: Array, length: int, numbers: Array, first: Array) -> None:
+        """Add texts with their numbers [n] to `first`."""
+
+    def count_first(self, first: Array, n: int) -> Array:
+        """Return how many hidden and attention cells have each of the numbers below n: [2, n]."""
+
+    def count_later(self, codes: Array, length: int, numbers: Array, first: Array) -> Array:
+        """Return how many cells of each text have its own number or a larger one: [2, n]."""
+
+    def store_first(self, first: Array, bits: Array) -> None:
+        """Add the cells that a text hit to a map."""
+
+    def new_maps(self, n: int, cells: int) -> Array:
+        """Return `n` maps in which nothing was hit: [n, integers]."""
+
+    def only_new(
+        self, codes: Array, length: int, cells: int, which: Array, several: Array
+    ) -> Array:
+        """Return the codes with "no cell" for what a text's own map has already.
+
+        `which` [n] says which of `several` maps is whose, no two texts have the same. The cells
+        are added to it.
+        """

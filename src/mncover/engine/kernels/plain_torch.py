@@ -6,6 +6,7 @@ integers here, because torch has few operations on unsigned ones: only their bit
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
@@ -24,18 +25,19 @@ from mncover.engine.kernels.base import (
     Block,
     Bounds,
     CodeStore,
-    Kernels,
     Order,
     Target,
+    WindowKernels,
     code_type,
     no_cell,
+    spare_bytes,
 )
 
 KEPT_BYTES = 2**28  # for the places that texts of some lengths touch
-PART = 2**22  # codes of a text at a time: each needs some 50 bytes meanwhile
+PART = 2**22  # codes at a time: each needs some 50 bytes meanwhile
 
 
-class TorchKernels(Kernels):
+class TorchKernels(WindowKernels):
     """The loops as torch operations; every coding is computed as it is defined."""
 
     name = "torch"
@@ -122,7 +124,8 @@ class TorchKernels(Kernels):
         slots = self.touched(self._every, block.site, block.length)
         mine = numbers[block.rows.long()][:, None, None].expand_as(codes)
         assert target.first is not None
-        target.first.scatter_reduce_(0, (slots * cells + at)[new], mine[new], "amin")
+        index = slots + at * self.layout.slots
+        target.first.view(-1).scatter_reduce_(0, index[new], mine[new], "amin")
 
     @cached_property
     def _every(self) -> Tensor:
@@ -162,11 +165,12 @@ class TorchKernels(Kernels):
     def mask_codes(
         self, codes: Tensor, length: int, cells: int, keep_tokens: Tensor, keep_pairs: Tensor
     ) -> Tensor:
-        keep = torch.cat([keep_tokens.flatten(), keep_pairs.flatten()])
+        keep = torch.cat([keep_tokens, keep_pairs.flatten(-2)], -1)  # of one text, or of several
         out = torch.empty_like(codes)
         keepers, none = self.places.keepers(length), no_cell(cells)
-        for part in _parts(len(codes)):
-            out[part] = torch.where(keep[keepers[part].long()] != 0, codes[part], none)
+        for part in _parts(*codes.shape):
+            kept = keep[..., keepers[part].long()] != 0
+            out[..., part] = torch.where(kept, codes[..., part], none)
         return out
 
     def copy_touched(self, length: int, cells: int, source: Tensor, target: Tensor) -> None:
@@ -174,6 +178,73 @@ class TorchKernels(Kernels):
         for part in _parts(len(slots)):
             index = slots[part].long()
             target.view(-1, width)[index] = source.view(-1, width)[index]
+
+    def for_windows(self, cells: int) -> TorchKernels | None:
+        needed = 2 * 4 * cells * self.layout.slots  # `first`, and a copy of it
+        return self if needed <= spare_bytes(self.device, needed) else None
+
+    def new_first(self, cells: int, bits: Tensor | None = None) -> Tensor:
+        # A plane for each cell: neighbours often hit the same one, and then lie side by side.
+        shape = (cells, self.layout.slots)
+        first = torch.full(shape, NOBODY, dtype=torch.int32, device=self.device)
+        if bits is not None:
+            for cell, plane in enumerate(first):
+                ints = bits.view(len(plane), -1)[:, cell >> 6]
+                plane.masked_fill_((ints >> (cell & 63) & 1) != 0, -1)
+        return first
+
+    def add_first(self, codes: Tensor, length: int, numbers: Tensor, first: Tensor) -> None:
+        for part in _parts(*codes.shape):
+            known, index = self._cells(codes, length, part, first)
+            # What is no cell is sent to its neuron's cell 0 with a number that changes nothing.
+            source = torch.where(known, numbers[:, None], NOBODY)
+            first.view(-1).scatter_reduce_(0, index.view(-1), source.view(-1), "amin")
+
+    def count_first(self, first: Tensor, n: int) -> Tensor:
+        cut = sum(site.slots for site in self.layout.sites if site.kind == "hidden")
+        kinds = (first[:, :cut], first[:, cut:])
+        found = [torch.bincount(one[(one >= 0) & (one < n)], minlength=n) for one in kinds]
+        return torch.stack(found)
+
+    def count_later(self, codes: Tensor, length: int, numbers: Tensor, first: Tensor) -> Tensor:
+        new = torch.zeros((2, len(codes)), dtype=torch.int64, device=codes.device)
+        cut = self.places.hidden(length)
+        for part in _parts(*codes.shape):
+            known, index = self._cells(codes, length, part, first)
+            later = known & (first.view(-1)[index] >= numbers[:, None])
+            behind = max(0, cut - part.start)
+            new[0] += later[:, :behind].sum(1)
+            new[1] += later[:, behind:].sum(1)
+        return new
+
+    def _cells(
+        self, codes: Tensor, length: int, part: slice, first: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Return which codes of a part are cells, and where in `first` each of them is."""
+        some, cells = codes[:, part], len(first)
+        known = some < cells
+        at = torch.where(known, some, 0).long() * first.shape[1]
+        return known, at.add_(self.places.slots(length)[part])
+
+    def store_first(self, first: Tensor, bits: Tensor) -> None:
+        for cell, plane in enumerate(first):
+            ints = bits.view(len(plane), -1)[:, cell >> 6]
+            ints |= ((plane >= 0) & (plane < NOBODY)).to(bits.dtype) << (cell & 63)
+
+    def new_maps(self, n: int, cells: int) -> Tensor:
+        one = self.new_bits(cells)
+        return torch.zeros((n, len(one)), dtype=one.dtype, device=self.device)
+
+    def only_new(
+        self, codes: Tensor, length: int, cells: int, which: Tensor, several: Tensor
+    ) -> Tensor:
+        none, width, out = no_cell(cells), maps.ints_per_neuron(cells), torch.empty_like(codes)
+        own = which[:, None] * several.shape[1]
+        for part in _parts(*codes.shape):
+            places = self.places.slots(length)[part].long() * width + own
+            fresh = _walk_part(codes[:, part], none, places, several.view(-1), store=True)
+            out[:, part] = torch.where(fresh, codes[:, part], none)
+        return out
 
 
 def _by_map(bits: Tensor, block: Block, order: Order | None) -> Iterator[tuple[slice, Tensor]]:
@@ -226,8 +297,11 @@ def _walk_part(codes: Tensor, none: int, places: Tensor, bits: Tensor, store: bo
     return known & ((before.to(torch.int64) & bit) == 0)
 
 
-def _parts(n: int) -> Iterator[slice]:
-    return (slice(start, min(n, start + PART)) for start in range(0, n, PART))
+def _parts(*shape: int) -> Iterator[slice]:
+    """Yield slices of the last dimension that hold about `PART` values."""
+    *before, n = shape
+    step = max(1, PART // max(1, math.prod(before)))
+    return (slice(start, min(n, start + step)) for start in range(0, n, step))
 
 
 class Places:

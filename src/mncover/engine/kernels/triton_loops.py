@@ -78,10 +78,10 @@ def flush(bits, slot, got):
 
 
 @triton.jit
-def note_first(first, slot, bins, code, bit, seen, number):
+def note_first(first, slot, slots, code, bit, seen, number):
     """Keep the smallest number of a text that hit a cell, unless the cell counts as hit already."""
     new = (bit & ~seen) != 0
-    tl.atomic_min(first + slot.to(tl.int64) * bins + code, number, mask=new, sem="relaxed")
+    tl.atomic_min(first + code.to(tl.int64) * slots + slot, number, mask=new, sem="relaxed")
     return seen | bit
 
 
@@ -107,7 +107,6 @@ def take(
     numbers,
     which,
     slots,
-    bins,
     MASKED: tl.constexpr,
     FIRST: tl.constexpr,
     MANY: tl.constexpr,
@@ -129,10 +128,10 @@ def take(
         got_masked |= bit_masked
     if FIRST:
         number = tl.load(numbers + row)
-        seen = note_first(first, slot, bins, code, bit, seen, number)
+        seen = note_first(first, slot, slots, code, bit, seen, number)
         if MASKED:
             seen_masked = note_first(
-                first_masked, slot, bins, code, bit_masked, seen_masked, number
+                first_masked, slot, slots, code, bit_masked, seen_masked, number
             )
     return got, got_masked, seen, seen_masked, current
 
@@ -189,7 +188,7 @@ def read_values(
     masked,
     old,  # [slots] cells that count as hit before
     old_masked,
-    first,  # [slots * bins]
+    first,  # [bins, slots]
     first_masked,
     codes,  # [texts, neurons]
     index,  # [texts] the row of each in `numbers` and `which`
@@ -260,7 +259,7 @@ def read_values(
                 # fmt: off
                 state = take(
                     code, kept, slot, row, state, bits, masked, first, first_masked,
-                    numbers, which, slots, bins, MASKED, FIRST, MANY,
+                    numbers, which, slots, MASKED, FIRST, MANY,
                 )
                 # fmt: on
         if MODE == HIT:
@@ -481,7 +480,7 @@ def attend(
                 # fmt: off
                 state = take(
                     code, kept, slot, row, state, bits, masked, first, first_masked,
-                    numbers, which, slots, bins, MASKED, FIRST, MANY,
+                    numbers, which, slots, MASKED, FIRST, MANY,
                 )
                 # fmt: on
     if MODE == WIDEN:
