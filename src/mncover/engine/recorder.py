@@ -1,8 +1,8 @@
 """Put what an engine measures into data: hits by context, and a row for each text.
 
 Two maps of each criterion are in memory: the union of everything, and the context that is being
-filled. A finished context is packed and leaves memory. While a suite is run, what is finished is
-beside its data file, which is replaced once, at the end.
+filled. A finished context is packed in the background and leaves memory. While a suite is run, what
+is finished is beside its data file, which is replaced once, at the end.
 """
 
 from __future__ import annotations
