@@ -83,6 +83,9 @@ class ToyWindow(Window):
         return 0 if batch is None else batch[0].length
 
 
+NO_TOKENS = Tokens({}, np.zeros(0, np.int64), np.zeros(0, bool))
+
+
 class ToyEngine(Engine):
     """An engine whose model has run: its only window has the codes of some material."""
 
@@ -93,7 +96,7 @@ class ToyEngine(Engine):
         self._group_of = dict.fromkeys(CRITERIA, self.groups[0])
         self.criteria: Any = dict.fromkeys(CRITERIA)
         self.material = material
-        self.subject: Any = SimpleNamespace(encode=lambda texts, length: [])
+        self.subject: Any = SimpleNamespace(encode=lambda texts, length: NO_TOKENS)
         spool = Spool(self.kernels)
         for rows, length, codes, tokens, pairs in material.batches:
             kept: Any = SimpleNamespace(tokens=torch.tensor(tokens), pairs=torch.tensor(pairs))
@@ -103,11 +106,11 @@ class ToyEngine(Engine):
         texts: list[Any] = [str(text) for text in material.which]
         self.cases = [texts[rows.start : rows.stop] for rows in material.cases]
         empty = np.zeros((len(texts), 0), dtype=np.float32)
-        which, tokens = (
-            np.array(material.which, dtype=np.int64),
-            Tokens({}, np.zeros(0, np.int64), np.zeros(0, bool)),
-        )
-        self.window = ToyWindow(material.cases, texts, tokens, empty, spool, which)
+        which = np.array(material.which, dtype=np.int64)
+        self.window = ToyWindow(material.cases, texts, NO_TOKENS, empty, spool, which)
+
+    def first_gains(self, *_: Any) -> None:
+        """There is no model to run."""
 
     def bar(self, what: str, total: int) -> Any:
         return nullcontext(lambda n: None)

@@ -21,12 +21,13 @@ from mncover.data.results import gain_share
 from mncover.data.signatures import SignatureSpace
 from mncover.engine import ranges as calibration
 from mncover.engine.batches import Tokens
+from mncover.engine.first_hits import FirstHits, alone
 from mncover.engine.fused import with_fused_attention
 from mncover.engine.kernels import AUTO, kernels_for
 from mncover.engine.kernels.base import Array, Bounds, Target
 from mncover.engine.loading import fingerprint_model, fingerprint_tokenizer
 from mncover.engine.masking import Keep
-from mncover.engine.measure import Advance, in_pieces, measure, measure_piece
+from mncover.engine.measure import Advance, Piece, cut_in_pieces, in_pieces, measure, measure_piece
 from mncover.engine.ordered import Ordered
 from mncover.engine.ranges import Ranges
 from mncover.engine.readers import HitReader, Reader, Setup
@@ -40,9 +41,6 @@ from mncover.types import Settings, Text
 
 if TYPE_CHECKING:
     from mncover.masks.masks import Masks
-
-# Texts are tokenised and sorted in pieces of this size, the next while the model runs.
-PIECE = 8192
 
 
 # The tokens, class probabilities and signatures of some texts.
@@ -205,7 +203,8 @@ class Engine:
             return calibration.calibrate(*what, advance, path)
 
     @property
-    def _setup(self) -> Setup:
+    def setup(self) -> Setup:
+        """What readers need."""
         return Setup(self.kernels, self.bounds, self.groups, self.keep)
 
     def use_ranges(self, ranges: Ranges) -> None:
@@ -249,19 +248,48 @@ class Engine:
 
         Yield the tokens, class probabilities and signatures of each piece.
         """
-        hits = HitReader(self._setup, {name: Target(bits) for name, bits in maps.items()})
+        hits = HitReader(self.setup, {name: Target(bits) for name, bits in maps.items()})
         return self._measured(texts, lambda n: self.sign(hits, n), "Measuring")
 
     def _measured(
         self, texts: Sequence[Text], reader_for: Callable[[int], PoolReader], what: str
     ) -> Iterator[Answers]:
         """Run texts, of those in a piece each distinct one once, with a reader for so many."""
-        pieces = in_pieces(self.subject, texts, PIECE, self.settings.max_length)
-        with self.bar(what, len(texts)) as advance, pieces as each:
+        with self.bar(what, len(texts)) as advance, self.pieces(texts) as each:
             for piece in each:
                 reader = reader_for(len(piece.first))
                 found = measure_piece(self.taps, piece, reader, self.batch_size, advance)
                 yield piece.tokens, found, reader.signatures[piece.which]
+
+    def pieces(
+        self, texts: Sequence[Text], cuts: Sequence[slice] | None = None
+    ) -> AbstractContextManager[Iterator[Piece]]:
+        """Return texts as tokens, piece by piece."""
+        cuts = cut_in_pieces(self.subject, len(texts)) if cuts is None else cuts
+        return in_pieces(self.subject, texts, self.settings.max_length, cuts)
+
+    def first_gains(
+        self, cases: Sequence[Sequence[Text]], bits: Array, criterion: str, advance: Advance
+    ) -> NDArray[np.float64] | None:
+        """Return what each case adds to a map and to the cases before it, and add all to the map.
+
+        None if the kernels have no loops for that.
+        """
+        setup = alone(self.setup, self.group(criterion))
+        hits = FirstHits.over(setup, dict.fromkeys(self.group(criterion).names, bits))
+        if hits is None:
+            return None
+        numbers = np.repeat(np.arange(len(cases)), [len(case) for case in cases])
+        done = 0
+        with self.pieces([text for case in cases for text in case]) as each:
+            for piece in each:
+                # Of a text that comes again in a piece, only the first is run.
+                mine = numbers[done : done + len(piece.texts)][piece.first]
+                reader = hits.reader(mine, np.zeros_like(mine))
+                measure_piece(self.taps, piece, reader, self.batch_size, advance)
+                done += len(piece.texts)
+        bits |= hits.targets[criterion].bits[0]
+        return self.gain(criterion, *hits.new(criterion, len(cases)))
 
     def gains(self, texts: Sequence[Text], bits: Array, criterion: str) -> NDArray[np.float64]:
         """Return what each text would add to a criterion's map, which does not change."""
@@ -284,7 +312,7 @@ class Engine:
         wrap: Wrap | None = None,
     ) -> Iterator[Window]:
         """Run cases and yield them in order, window by window, or as one window."""
-        windows = Windows(self.taps, self._setup, self.batch_size, run, wrap)
+        windows = Windows(self.taps, self.setup, self.batch_size, run, wrap)
         return windows.over(cases, advance, whole)
 
     def codes(self, window: Window, row: int, criterion: str) -> Array:

@@ -27,6 +27,8 @@ from mncover.engine.taps import Taps
 from mncover.errors import ActivationError
 from mncover.types import Text, shorten
 
+PIECE, GPU_PIECE = 8192, 65536  # texts that are tokenised and sorted together
+
 Advance = Callable[[int], None]
 Run = Callable[[Batch, dict[str, Tensor]], Any]  # what runs the model on a batch
 
@@ -67,18 +69,31 @@ class Piece(NamedTuple):
 
 @contextmanager
 def in_pieces(
-    subject: Subject, texts: Sequence[Text], size: int, max_length: int
+    subject: Subject, texts: Sequence[Text], max_length: int, cuts: Sequence[slice]
 ) -> Iterator[Iterator[Piece]]:
-    """Yield texts in pieces of some size, the next of which is tokenised while one is run."""
+    """Yield texts in pieces, the next of which is tokenised while one is run."""
 
-    def prepare(start: int) -> Piece:
-        part = texts[start : start + size]
+    def prepare(cut: slice) -> Piece:
+        part = texts[cut]
         tokens = subject.encode(part, max_length)
         return Piece(part, tokens, *distinct(tokens))
 
-    starts = range(0, len(texts), size)
-    with ahead(len(starts)) as each:
-        yield each(prepare, starts)
+    with ahead(len(cuts)) as each:
+        yield each(prepare, cuts)
+
+
+def piece_size(subject: Subject, size: int = PIECE) -> int:
+    """Return how many texts to take at a time: no list of a whole training set's tokens is held.
+
+    A GPU gets larger pieces: the more texts, the more of them are equally long.
+    """
+    return GPU_PIECE if subject.device.type == "cuda" else size
+
+
+def cut_in_pieces(subject: Subject, n: int, size: int = PIECE) -> list[slice]:
+    """Return how to cut texts into pieces."""
+    step = piece_size(subject, size)
+    return [slice(start, start + step) for start in range(0, n, step)]
 
 
 def measure_piece(

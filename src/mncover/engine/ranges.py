@@ -27,7 +27,7 @@ from mncover.data.layout import Layout
 from mncover.data.signatures import SignatureSpace, learn_space, reference_places
 from mncover.data.table import Signatures
 from mncover.engine.kernels.base import Bounds, Kernels
-from mncover.engine.measure import Advance, Piece, in_pieces, measure_piece
+from mncover.engine.measure import Advance, Piece, cut_in_pieces, in_pieces, measure_piece
 from mncover.engine.readers import WidenReader
 from mncover.engine.signatures import PoolReader, pools_of
 from mncover.engine.taps import Taps
@@ -156,7 +156,8 @@ def calibrate(
     reader = WidenReader(kernels, bounds)
     places = reference_places(len(texts), [states.shape[1] for states in ranges.pooled])
     left = texts[ranges.texts :]
-    with in_pieces(taps.subject, left, chunk, layout.sites[0].rows) as pieces:
+    cuts = cut_in_pieces(taps.subject, len(left), chunk)
+    with in_pieces(taps.subject, left, layout.sites[0].rows, cuts) as pieces:
         for piece in pieces:
             states = _observe(taps, piece, reader, batch_size, advance)
             pooled = _more(ranges, states, places)

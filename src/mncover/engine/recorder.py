@@ -7,12 +7,12 @@ is finished is beside its data file, which is replaced once, at the end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,9 +23,11 @@ from mncover.data.identity import Identity, Run
 from mncover.data.maps import Bits
 from mncover.data.store import CoverageData
 from mncover.data.table import UNKNOWN, NewCells, Signatures, Table
+from mncover.engine.batches import Tokens
 from mncover.engine.engine import Engine
+from mncover.engine.first_hits import FirstHits, cuts_at, most_maps
 from mncover.engine.kernels.base import Array
-from mncover.engine.measure import Advance
+from mncover.engine.measure import Advance, Piece, measure, piece_size
 from mncover.engine.readers import Reader
 from mncover.engine.signatures import PoolReader
 from mncover.engine.windows import Window
@@ -36,37 +38,54 @@ from mncover.suites.rows import Rows
 from mncover.types import Text
 
 
-class _Answer(NamedTuple):
-    """What is kept of a text that was run until its context is full; its tokens are not."""
+class _Added(NamedTuple):
+    """What came of texts that were run in order: answers, and new cells [2, texts] by criterion."""
 
-    length: int
-    truncated: np.bool_
+    tokens: Tokens
     probabilities: NDArray[np.float32]
-    signature: Signatures
+    signatures: Signatures
+    new: dict[str, NewCells]
 
 
-class _Known:
-    """The texts that the present context has had, with their answers."""
-
-    context: str | None = None
-    answers: dict[Text, _Answer]
-
-    def of(self, context: str) -> dict[Text, _Answer]:
-        """Return those of a context; another context starts with none."""
-        if context != self.context:
-            self.context, self.answers = context, {}
-        return self.answers
+# Adds some texts, which were or will be run, to the maps of their contexts.
+_Add = Callable[[Sequence[str]], _Added]
 
 
-def _firsts(rows: Rows) -> list[int]:
-    """Return the rows whose text their context did not have before."""
+class _Answers:
+    """The answers to all texts that are run; the same text may come again in its context."""
+
+    def __init__(self, texts: int, labels: int, numbers: int) -> None:
+        self.lengths = np.zeros(texts, dtype=np.int64)
+        self.truncated = np.zeros(texts, dtype=np.bool_)
+        self.probabilities = np.zeros((texts, labels), dtype=np.float32)
+        self.signatures = np.zeros((texts, numbers), dtype=np.float16)
+
+    def put(self, where: slice, added: _Added) -> None:
+        """Keep the answers to some texts."""
+        self.lengths[where], self.truncated[where] = added.tokens.lengths, added.tokens.truncated
+        self.probabilities[where] = added.probabilities
+        self.signatures[where] = added.signatures
+
+    def of(self, texts: NDArray[np.int64]) -> tuple[Any, Any, Any, Any]:
+        """Return lengths, what was cut, probabilities and signatures of some texts."""
+        sizes = self.lengths[texts], self.truncated[texts]
+        return *sizes, self.probabilities[texts], self.signatures[texts]
+
+
+def _firsts(rows: Rows) -> tuple[list[int], NDArray[np.int64]]:
+    """Return the rows whose text their context did not have before, and for each row which it is.
+
+    Texts a, b, a of one context and b of the next give [0, 1, 3] and [0, 1, 0, 2].
+    """
     found: list[int] = []
+    which: list[int] = []
     for _, part in groupby(range(len(rows)), lambda row: rows.contexts[row]):
-        first: dict[Text, int] = {}
+        seen: dict[Text, int] = {}
         for row in part:
-            first.setdefault(rows.texts[row], row)
-        found += first.values()
-    return found
+            which.append(seen.setdefault(rows.texts[row], len(found)))
+            if which[-1] == len(found):
+                found.append(row)
+    return found, np.array(which, dtype=np.int64)
 
 
 class Recorder:
@@ -97,53 +116,89 @@ class Recorder:
         A text that its context already had adds nothing and is not run again. It yields after
         each window. Whenever it stops, `data` holds whole windows once `close` was called.
         """
-        firsts = _firsts(rows)
+        firsts, which = _firsts(rows)
         advance(len(rows) - len(firsts))
-        known = _Known()
-        signed: list[PoolReader] = []
-
-        def wrap(reader: Reader, texts: int) -> Reader:
-            signed[:] = [self.engine.sign(reader, texts)]
-            return signed[0]
-
+        texts, contexts = (
+            [rows.texts[row] for row in firsts],
+            [rows.contexts[row] for row in firsts],
+        )
+        numbers = self.engine.sign(None, 0).signatures.shape[1]
+        answers = _Answers(len(firsts), self.engine.subject.n_labels, numbers)
         done = run = 0
-        cases = [[rows.texts[row]] for row in firsts]
-        for window in self.engine.windows(cases, advance, wrap=wrap):
-            run += len(window.texts)
-            part = rows.part(slice(done, firsts[run] if run < len(firsts) else len(rows)))
+        for n, add in self._steps(texts, contexts, advance):
+            now = slice(run, run + n)
+            run = now.stop
+            rest = slice(done, firsts[run] if run < len(firsts) else len(rows))
+            part, places = rows.part(rest), np.array(firsts[now], dtype=np.int64) - done
             with self._all_or_nothing(self._copy(self.total)):
-                signatures = signed[0].signatures[window.which]
-                new, answers = self._walk(window, signatures, part, known)
-                found = np.array([answer.probabilities for answer in answers])
-                signs = np.array([answer.signature for answer in answers])
-                sizes = [one.length for one in answers], [one.truncated for one in answers]
-                self._add_rows(part, *sizes, found, signs, new)
+                added = add(contexts[now])
+                answers.put(now, added)
+                new = {name: np.zeros((2, len(part)), dtype=np.int64) for name in added.new}
+                for name, counts in added.new.items():
+                    new[name][:, places] = counts
+                self._add_rows(part, *answers.of(which[rest]), new)
             done += len(part)
             yield done
 
-    def _walk(
-        self, window: Window, signatures: Signatures, rows: Rows, known: _Known
-    ) -> tuple[dict[str, NewCells], list[_Answer]]:
-        """Add a window's texts to the maps in order.
+    def _steps(
+        self, texts: list[Text], contexts: list[str], advance: Advance
+    ) -> Iterator[tuple[int, _Add]]:
+        """Yield how many texts come next, and what adds them."""
+        most = most_maps(self.engine.setup)
+        if not most:
+            return self._windows(texts, advance)
+        return self._pieces(
+            texts, cuts_at(contexts, piece_size(self.engine.subject), most), advance
+        )
 
-        Return the new cells [2, texts] by criterion, and each text's answer. `known` has those of
-        the texts that the context had before.
-        """
-        new = {name: np.zeros((2, len(rows)), dtype=np.int64) for name in self.total}
-        answers: list[_Answer] = []
-        at = 0
-        for row, (text, context) in enumerate(zip(rows.texts, rows.contexts, strict=True)):
-            maps, had = self._maps_of(context), known.of(context)
-            if text not in had:
-                for name, bits in self.total.items():
-                    new[name][:, row] = self.engine.add(window, at, bits, name)
-                for name, bits in maps.items():
-                    self.engine.add(window, at, bits, name)
-                found = window.probabilities[at], signatures[at]
-                had[text] = _Answer(window.length(at), window.tokens.truncated[at], *found)
-                at += 1
-            answers.append(had[text])
-        return new, answers
+    def _windows(self, texts: Sequence[Text], advance: Advance) -> Iterator[tuple[int, _Add]]:
+        """Run texts window by window; adding a window walks through its codes."""
+        signed: list[PoolReader] = []
+
+        def wrap(reader: Reader, n: int) -> Reader:
+            signed[:] = [self.engine.sign(reader, n)]
+            return signed[0]
+
+        for window in self.engine.windows([[text] for text in texts], advance, wrap=wrap):
+            signatures = signed[0].signatures[window.which]
+            yield len(window.texts), partial(self._walk, window, signatures)
+
+    def _walk(self, window: Window, signatures: Signatures, contexts: Sequence[str]) -> _Added:
+        """Add a window's texts to the maps in order."""
+        new = {name: np.zeros((2, len(contexts)), dtype=np.int64) for name in self.total}
+        for row, context in enumerate(contexts):
+            for name, bits in self.total.items():
+                new[name][:, row] = self.engine.add(window, row, bits, name)
+            for name, bits in self._maps_of(context).items():
+                self.engine.add(window, row, bits, name)
+        return _Added(window.tokens, window.probabilities, signatures, new)
+
+    def _pieces(
+        self, texts: Sequence[Text], cuts: Sequence[slice], advance: Advance
+    ) -> Iterator[tuple[int, _Add]]:
+        """Take texts piece by piece; adding a piece runs it."""
+        with self.engine.pieces(texts, cuts) as pieces:
+            for piece in pieces:
+                yield len(piece.texts), partial(self._hit, piece, advance)
+
+    def _hit(self, piece: Piece, advance: Advance, contexts: Sequence[str]) -> _Added:
+        """Run a piece, keeping the first text of each cell, and add it to the maps."""
+        engine, names = self.engine, list(dict.fromkeys(contexts))
+        place = {name: number for number, name in enumerate(names)}
+        which = np.array([place[context] for context in contexts], dtype=np.int64)
+        hits = FirstHits.over(engine.setup, self.total, len(names))
+        assert hits is not None
+        reader = engine.sign(hits.reader(np.arange(len(which)), which), len(which))
+        what = piece.texts, piece.tokens, reader, engine.batch_size, advance
+        probabilities = measure(engine.taps, *what)
+        for number, context in enumerate(names):
+            for name, bits in self._maps_of(context).items():
+                bits |= hits.targets[name].bits[number]
+        for name, target in hits.targets.items():
+            for bits in target.bits:
+                self.total[name] |= bits
+        new = {name: hits.new(name, len(which)) for name in hits.targets}
+        return _Added(piece.tokens, probabilities, reader.signatures, new)
 
     def close(self) -> None:
         """Put the context that is being filled into the data."""

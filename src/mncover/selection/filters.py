@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -48,17 +48,33 @@ def sequential_filter(
     `bits` is the criterion's map to start from; the kept cases are added to it. A case's gain
     counts the union of its texts.
     """
-    found = [np.zeros(0)]
     with engine.bar("Filtering", sum(map(len, cases))) as advance:
-        for window in engine.windows(cases, advance):
-            ordered = engine.ordered(window, criterion)
-            if ordered is None:
-                walker = CaseWalker(engine, window, bits, criterion, always=threshold <= 0)
-                found.append(walker.filter(threshold))
-            else:
-                found.append(Rounds(engine, ordered, criterion).filter(threshold, bits))
-    gains = np.concatenate(found)
+        gains = None
+        if threshold <= 0:  # then nothing has to be decided: a case that adds nothing adds nothing
+            gains = engine.first_gains(cases, bits, criterion, advance)
+        if gains is None:
+            gains = _filtered(engine, cases, threshold, bits, criterion, advance)
     return Selection(np.flatnonzero(gains > threshold).tolist(), gains)
+
+
+def _filtered(
+    engine: Engine,
+    cases: Sequence[Sequence[Text]],
+    threshold: float,
+    bits: Array,
+    criterion: str,
+    advance: Callable[[int], None],
+) -> NDArray[np.float64]:
+    """Return the gain of every case over those kept before it, window by window."""
+    found = [np.zeros(0)]
+    for window in engine.windows(cases, advance):
+        ordered = engine.ordered(window, criterion)
+        if ordered is None:
+            walker = CaseWalker(engine, window, bits, criterion, always=threshold <= 0)
+            found.append(walker.filter(threshold))
+        else:
+            found.append(Rounds(engine, ordered, criterion).filter(threshold, bits))
+    return np.concatenate(found)
 
 
 @dataclass(slots=True)
