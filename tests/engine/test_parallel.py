@@ -39,7 +39,7 @@ def four_threads() -> Iterator[None]:
 
 
 def ours() -> list[str]:
-    return [t.name for t in threading.enumerate() if t.name.startswith("mncover")]
+    return [t.name for t in threading.enumerate() if t.name.startswith(("mncover_", "mncover-a"))]
 
 
 @given(st.lists(st.integers(), max_size=30), st.integers(1, 5))
