@@ -17,7 +17,7 @@ from mncover.criteria.binned import BINS
 from mncover.data import maps
 from mncover.data.layout import Layout, Site
 from mncover.engine.kernels import KERNELS, kernels_for, loops, plain_torch
-from mncover.engine.kernels.base import Block, Kernels, code_type, no_cell
+from mncover.engine.kernels.base import Block, Kernels, code_type, no_cell, spare_bytes
 from mncover.errors import SettingsError
 
 CPU = torch.device("cpu")
@@ -405,6 +405,14 @@ def test_a_touched_part_is_what_a_text_touches_and_is_written_back(name: str) ->
         kernels.put_back(flat, site, LENGTH, part)
         after = kernels.bits_to_numpy(flat, 200)
         assert (case.cut(after, site, case.width) == 1).all()
+
+
+def test_a_gpu_gives_a_quarter_of_what_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert spare_bytes(CPU, 7) == 7
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (100, 900))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 60)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 40)
+    assert spare_bytes(torch.device("cuda"), 7) == 30
 
 
 def test_a_device_gets_the_kernels_made_for_it_and_others_are_refused() -> None:
