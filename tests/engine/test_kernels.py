@@ -26,6 +26,7 @@ from mncover.engine.kernels.base import (
     Target,
     code_type,
     no_cell,
+    spare_bytes,
 )
 from mncover.errors import SettingsError
 
@@ -476,6 +477,14 @@ def test_every_loop_notices_a_value_that_is_not_finite(
     assert noticed(kernels.widen(block, bounds))
     assert noticed(kernels.hit(group, block, case.bounds(kernels), [Target(bits)]))
     assert noticed(kernels.encode(group, block, case.bounds(kernels), codes))
+
+
+def test_a_gpu_gives_a_quarter_of_what_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert spare_bytes(CPU, 7) == 7
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (100, 900))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 60)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 40)
+    assert spare_bytes(torch.device("cuda"), 7) == 30
 
 
 def test_a_device_gets_the_kernels_made_for_it_and_others_are_refused() -> None:

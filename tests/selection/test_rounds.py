@@ -148,7 +148,7 @@ def space(request: pytest.FixtureRequest) -> Iterator[None]:
 quickly = settings(max_examples=20, deadline=None)
 more_quickly = settings(max_examples=10, deadline=None)
 seeds = st.integers(0, 10**6)
-cells_of = st.sampled_from([2, 10, 16, 17, 33, 64, 65, 300])
+cells_of = st.sampled_from([2, 10, 16, 17, 33, 64, 65, 255, 300])
 thresholds = st.sampled_from([-1.0, 0.0, 1e-4, 0.003, 0.01, 0.02, 0.05, 2.0, float("nan")])
 
 
@@ -169,6 +169,17 @@ def test_the_filter_keeps_the_same_cases_with_the_same_gains(
         assert found[0].gains.tolist() == found[1].gains.tolist()
         maps_after = [one.numpy(mine) for one, mine in zip(both, bits, strict=True)]
         np.testing.assert_array_equal(*maps_after)
+
+
+def test_a_gain_is_not_greater_than_a_threshold_that_equals_it() -> None:
+    both = toys(7, 10, 8, 2)
+    alone = sequential_filter(both[0], both[0].cases, 2.0, both[0].new_bits("toy"), "toy").gains
+    for threshold in alone.tolist():
+        found = [
+            sequential_filter(one, one.cases, threshold, one.new_bits("toy"), "toy") for one in both
+        ]
+        assert found[0].kept == found[1].kept
+        assert found[0].gains.tolist() == found[1].gains.tolist()
 
 
 @pytest.mark.usefixtures("space")
@@ -202,6 +213,21 @@ def test_gains_curves_and_unions_of_texts_are_the_same(seed: int, cells: int, te
     assert curves[0] == curves[1]
 
 
+def test_without_memory_for_all_cases_at_once_texts_are_walked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _, engine = toys(3, 10, 12, 3)
+
+    def found() -> Any:
+        return sequential_filter(engine, engine.cases, 0.01, engine.new_bits("toy"), "toy")
+
+    at_once = found()
+    monkeypatch.setattr(plain_torch, "spare_bytes", lambda device, otherwise: 10)
+    assert engine.ordered(engine.window, "toy") is None
+    assert found().kept == at_once.kept
+    assert found().gains.tolist() == at_once.gains.tolist()
+
+
 def test_codes_are_still_read_text_by_text_after_they_were_joined() -> None:
     for engine in toys(3, 10, 12, 3):
         rows = [row for row in range(len(engine.window.texts)) if engine.window.length(row)]
@@ -213,15 +239,19 @@ def test_codes_are_still_read_text_by_text_after_they_were_joined() -> None:
             np.testing.assert_array_equal(one, other)
 
 
-def test_the_filter_decides_many_cases_in_a_round() -> None:
-    material = Material(5, 10, 200, 1)
-    engine = ToyEngine(material, "torch")
-    whole = engine.ordered(engine.window, "toy")
-    assert whole is not None
-    mine = rounds.Rounds(engine, whole, "toy")
-    kept = mine.filter(0.003, engine.new_bits("toy")) > 0.003
-    assert 5 < kept.sum() < 100
-    assert mine.rounds < 10
+def test_the_filter_decides_many_cases_in_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, undecided = ToyEngine(Material(5, 10, 200, 1), "torch"), list[int]()
+    with_more = ordered.Firsts.with_more
+
+    def counted(self: ordered.Firsts, chosen: Any, numbers: Any) -> ordered.Firsts:
+        undecided.append(int(chosen.sum()))
+        return with_more(self, chosen, numbers)
+
+    monkeypatch.setattr(ordered.Firsts, "with_more", counted)
+    found = sequential_filter(engine, engine.cases, 0.003, engine.new_bits("toy"), "toy")
+    assert 5 < len(found.kept) < 100
+    assert undecided[0] == 200
+    assert len(undecided) < 10
 
 
 @pytest.mark.parametrize("name", ["bert", "gpt2"])

@@ -159,8 +159,11 @@ def calibrate(
     cuts = cut_in_pieces(taps.subject, len(left), chunk)
     with in_pieces(taps.subject, left, layout.sites[0].rows, cuts) as pieces:
         for piece in pieces:
-            states = _observe(taps, piece, reader, batch_size, advance)
-            pooled = _more(ranges, states, places)
+            mine = places - ranges.texts
+            mine = mine[(mine >= 0) & (mine < len(piece.texts))]
+            states = _observe(taps, piece, mine, reader, batch_size, advance)
+            pairs = zip(ranges.pooled, states, strict=True)
+            pooled = tuple(np.concatenate([before, now]) for before, now in pairs)
             low, high = map(kernels.to_numpy, bounds)
             ranges = Ranges(layout, low, high, ranges.texts + len(piece.texts), pooled=pooled)
             ranges.forget_future()
@@ -176,22 +179,18 @@ def calibrate(
 
 
 def _observe(
-    taps: Taps, piece: Piece, reader: WidenReader, batch_size: int | None, advance: Advance
+    taps: Taps,
+    piece: Piece,
+    wanted: NDArray[np.int64],
+    reader: WidenReader,
+    batch_size: int | None,
+    advance: Advance,
 ) -> list[Signatures]:
-    """Widen the ranges by texts; return the pooled states of each, part by part."""
-    pools = PoolReader.raw(reader, reader.kernels.layout, len(piece.first))
+    """Widen the ranges by texts; return the pooled states of some, part by part."""
+    mine = piece.which[wanted]
+    pools = PoolReader.raw(reader, reader.kernels.layout, len(piece.first), mine)
     measure_piece(taps, piece, pools, batch_size, advance)
-    return [states[piece.which] for states in pools.found]
-
-
-def _more(
-    ranges: Ranges, states: Sequence[Signatures], places: NDArray[np.int64]
-) -> tuple[Signatures, ...]:
-    """Return the pooled states that are kept, with those among further texts' that are to be."""
-    end = ranges.texts + len(states[0])
-    mine = places[(places >= ranges.texts) & (places < end)] - ranges.texts
-    pairs = zip(ranges.pooled, states, strict=True)
-    return tuple(np.concatenate([before, now[mine]]) for before, now in pairs)
+    return [states[mine] for states in pools.found]
 
 
 def _keep(ranges: Ranges, path: Path) -> None:

@@ -37,7 +37,7 @@ def pools_of(layout: Layout) -> tuple[Pool, ...]:
     at = -1 if layout.causal else 0
 
     def mean(states: Tensor) -> Tensor:
-        return states.float().mean(dim=1)
+        return states.mean(dim=1, dtype=torch.float32)
 
     def token(states: Tensor) -> Tensor:
         return states[:, at].to(torch.float32, copy=True)  # a view would keep all the states
@@ -64,17 +64,21 @@ class PoolReader:
         texts: int,
         sizes: Sequence[int],
         keep: Keep,
+        wanted: NDArray[np.int64] | None = None,
     ) -> None:
         self.inner, self.pools, self.keep = inner, pools[: len(sizes)], keep
-        self.texts = texts
+        self.texts, self._wanted = texts, wanted
         self._found = [np.full((texts, size), np.nan, dtype=np.float16) for size in sizes]
         self._waiting: list[list[tuple[Rows, Tensor]]] = [[] for _ in sizes]
 
     @classmethod
-    def raw(cls, inner: Reader | None, layout: Layout, texts: int) -> PoolReader:
-        """Return a reader that keeps pooled states as they are."""
+    def raw(
+        cls, inner: Reader | None, layout: Layout, texts: int, wanted: NDArray[np.int64]
+    ) -> PoolReader:
+        """Return a reader that keeps pooled states as they are, of those texts that are wanted."""
         pools = pools_of(layout)
-        return cls(inner, pools, texts, [pool.width for pool in pools], lambda part, states: states)
+        sizes = [pool.width for pool in pools]
+        return cls(inner, pools, texts, sizes, lambda part, states: states, wanted)
 
     @classmethod
     def projected(
@@ -121,8 +125,12 @@ class PoolReader:
         """For each part a row for each text; NaN for a text that was not run."""
         for part, waiting in enumerate(self._waiting):
             if waiting:
-                rows, states = zip(*waiting, strict=True)
-                self._put(part, np.concatenate(rows), torch.cat(states))
+                each, states = zip(*waiting, strict=True)
+                rows, every = np.concatenate(each), torch.cat(states)
+                if self._wanted is not None:
+                    mine = np.flatnonzero(np.isin(rows, self._wanted))
+                    rows, every = rows[mine], every[torch.from_numpy(mine).to(every.device)]
+                self._put(part, rows, every)
                 waiting.clear()
         return self._found
 

@@ -23,7 +23,7 @@ from mncover.engine.taps import Taps
 from mncover.types import Text
 
 WINDOW_TEXTS = 4096
-WINDOW_BYTES = 512 * 2**20
+WINDOW_BYTES = 512 * 2**20  # of codes; on a GPU a share of what is free
 
 # Who runs a window's texts: `measure`, or something with the same parameters.
 RunTexts = Callable[

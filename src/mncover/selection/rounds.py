@@ -30,17 +30,16 @@ class Rounds:
     ) -> None:
         self.engine, self.ordered, self.criterion = engine, ordered, criterion
         self.numbers = np.arange(ordered.n) if numbers is None else numbers
-        self.rounds = 0
+        self._every = np.ones(ordered.n, dtype=bool)
 
     def gain(self, new: Numbers) -> Gains:
         """Return newly hit cells as what they add to the criterion."""
         return self.engine.gain(self.criterion, *new)
 
-    def all_gains(self, bits: Array | None = None, store: bool = False) -> Gains:
-        """Return what each case adds to a map and to all cases before it."""
-        firsts = self.ordered.start(bits).add(np.ones(self.ordered.n, dtype=bool), self.numbers)
-        if store and bits is not None:
-            firsts.store(bits)
+    def add_all(self, bits: Array) -> Gains:
+        """Add all cases to a map; return what each adds to it and to the cases before it."""
+        firsts = self.ordered.start(bits).add(self._every, self.numbers)
+        firsts.store(bits)
         return self.gain(firsts.new(self.numbers))
 
     def filter(self, threshold: float, bits: Array) -> Gains:
@@ -49,12 +48,11 @@ class Rounds:
         A case is kept if its gain is greater than the threshold.
         """
         if threshold <= 0:  # one that adds nothing changes nothing, so all can be added
-            return self.all_gains(bits, store=True)
+            return self.add_all(bits)
         firsts = self.ordered.start(bits)
         self._decide(firsts, threshold)
         firsts.store(bits)
-        every = np.ones(self.ordered.n, dtype=bool)
-        return self.gain(firsts.not_before(every, self.numbers))
+        return self.gain(firsts.not_before(self._every, self.numbers))
 
     def _decide(self, firsts: Firsts, threshold: float) -> None:
         """Add the cases that the filter keeps, in rounds.
@@ -63,9 +61,8 @@ class Rounds:
         most what it would add if none of them were. For the first undecided case both are the same,
         so each round decides one at least.
         """
-        left = np.ones(self.ordered.n, dtype=bool)
+        left = self._every.copy()
         while left.any():
-            self.rounds += 1
             least = self.gain(firsts.with_more(left, self.numbers).new(self.numbers))
             keep = left & (least > threshold)
             firsts.add(keep, self.numbers)

@@ -106,10 +106,11 @@ def _gains(
     rounds = Rounds(engine, ordered, criterion, np.argsort(order))
     found = []
     for threshold in levels:
+        bits = engine.new_bits(criterion)
         if threshold is None:
-            found.append(rounds.all_gains()[order])
+            found.append(rounds.add_all(bits)[order])
         else:
-            gains = rounds.filter(threshold, engine.new_bits(criterion))[order]
+            gains = rounds.filter(threshold, bits)[order]
             found.append(gains[gains > threshold])
     return found
 

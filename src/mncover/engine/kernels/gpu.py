@@ -29,7 +29,7 @@ WHOLE_LENGTH = 128  # up to here a program holds whole rows of attention
 PROGRAMS = 1024  # what fills a large GPU; more write more
 BLOCK = 512  # neurons of a program that reads values
 
-Flags = tuple[int, bool, bool, bool, bool]
+Flags = tuple[int, bool, bool, bool]
 Place = tuple[int, ...]
 Grid = tuple[int, int, int]
 
@@ -137,8 +137,7 @@ class TritonKernels(TorchKernels):
             self._faults,
         )
         given = [nothing if array is None else array for array in arrays]
-        many = order is not None and len(first.bits) > 1
-        flags = (mode.value, masked, order is not None, many, cells > 32)
+        flags = (mode.value, masked, order is not None, cells > 32)
         place = (
             site.columns,
             site.rows * site.columns,

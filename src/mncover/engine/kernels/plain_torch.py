@@ -198,13 +198,15 @@ class TorchKernels(WindowKernels):
             known, index = self._cells(codes, length, part, first)
             # What is no cell is sent to its neuron's cell 0 with a number that changes nothing.
             source = torch.where(known, numbers[:, None], NOBODY)
-            first.view(-1).scatter_reduce_(0, index.view(-1), source.view(-1), "amin")
+            first.view(-1).scatter_reduce_(0, index.flatten(), source.flatten(), "amin")
 
     def count_first(self, first: Tensor, n: int) -> Tensor:
         cut = sum(site.slots for site in self.layout.sites if site.kind == "hidden")
-        kinds = (first[:, :cut], first[:, cut:])
-        found = [torch.bincount(one[(one >= 0) & (one < n)], minlength=n) for one in kinds]
-        return torch.stack(found)
+        found = torch.zeros((2, n), dtype=torch.int64, device=first.device)
+        for plane in first:  # one at a time: selecting takes several bytes for each number
+            for counts, part in zip(found, (plane[:cut], plane[cut:]), strict=True):
+                counts += torch.bincount(part[(part >= 0) & (part < n)], minlength=n)
+        return found
 
     def count_later(self, codes: Tensor, length: int, numbers: Tensor, first: Tensor) -> Tensor:
         new = torch.zeros((2, len(codes)), dtype=torch.int64, device=codes.device)

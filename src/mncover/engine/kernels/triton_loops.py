@@ -109,11 +109,10 @@ def take(
     slots,
     MASKED: tl.constexpr,
     FIRST: tl.constexpr,
-    MANY: tl.constexpr,
 ):
     """Add one text's codes to what a program has got so far, its `state`."""
     got, got_masked, seen, seen_masked, current = state
-    if MANY:
+    if FIRST:
         mine = tl.load(which + row)
         if mine != current:
             flush_both(bits, masked, current, slots, slot, got, got_masked, MASKED)
@@ -148,7 +147,6 @@ def fresh_state(
     LONG: tl.constexpr,
     MASKED: tl.constexpr,
     FIRST: tl.constexpr,
-    MANY: tl.constexpr,
 ):
     """Return a program's state before its first text: nothing got, what was hit before seen."""
     got = tl.zeros(slot.shape, tl.int64 if LONG else tl.int32)
@@ -159,7 +157,7 @@ def fresh_state(
         if MASKED:
             seen_masked = tl.load(old_masked + slot, mask=valid, other=0)
     current = begin * 0
-    if MANY:
+    if FIRST:
         current = tl.load(which + tl.load(index + begin))
     return got, got, seen, seen_masked, current
 
@@ -211,7 +209,6 @@ def read_values(
     MODE: tl.constexpr,
     MASKED: tl.constexpr,
     FIRST: tl.constexpr,
-    MANY: tl.constexpr,
     LONG: tl.constexpr,
     ALIGNED: tl.constexpr,
     BLOCK: tl.constexpr,
@@ -241,9 +238,7 @@ def read_values(
         scale, risky = scale_of(lo, hi, bins)
         kept_at = inner // per_keep
         kept_per_text = per_group // per_keep
-        state = fresh_state(
-            old, old_masked, which, index, begin, slot, valid, LONG, MASKED, FIRST, MANY
-        )
+        state = fresh_state(old, old_masked, which, index, begin, slot, valid, LONG, MASKED, FIRST)
         for i in range(begin, end):
             at = (i + wide) * neurons + x
             v = tl.load(values + at, mask=valid, other=0.0).to(tl.float32)
@@ -259,7 +254,7 @@ def read_values(
                 # fmt: off
                 state = take(
                     code, kept, slot, row, state, bits, masked, first, first_masked,
-                    numbers, which, slots, MASKED, FIRST, MANY,
+                    numbers, which, slots, MASKED, FIRST,
                 )
                 # fmt: on
         if MODE == HIT:
@@ -381,7 +376,6 @@ def attend(
     MODE: tl.constexpr,
     MASKED: tl.constexpr,
     FIRST: tl.constexpr,
-    MANY: tl.constexpr,
     LONG: tl.constexpr,
     CAUSAL: tl.constexpr,
     WHOLE: tl.constexpr,
@@ -433,9 +427,7 @@ def attend(
     end = tl.minimum(begin + part, texts)
     wide = (begin * 0).to(tl.int64)  # what is added to it has 64 bits
     scaling, risky = scale_of(lo, hi, bins)
-    state = fresh_state(
-        old, old_masked, which, index, begin, slot, valid, LONG, MASKED, FIRST, MANY
-    )
+    state = fresh_state(old, old_masked, which, index, begin, slot, valid, LONG, MASKED, FIRST)
     for i in range(begin, end):
         text = i + wide
         row = tl.load(index + i)
@@ -480,7 +472,7 @@ def attend(
                 # fmt: off
                 state = take(
                     code, kept, slot, row, state, bits, masked, first, first_masked,
-                    numbers, which, slots, MASKED, FIRST, MANY,
+                    numbers, which, slots, MASKED, FIRST,
                 )
                 # fmt: on
     if MODE == WIDEN:
