@@ -48,11 +48,12 @@ from mncover.masks.masks import Masks
 from mncover.suites.formats import load_suite
 from mncover.suites.rows import Rows
 
-BERT: dict[str, dict[str, int]] = {
+BERT: dict[str, dict[str, Any]] = {
     "bert-base": {},
     "minilm": {"hidden_size": 384, "num_hidden_layers": 6, "intermediate_size": 1536},
 }
-LLAMA = {  # the shape of SmolLM2-135M
+LABELS = {"id2label": {0: "negative", 1: "positive"}}
+LLAMA: dict[str, Any] = {  # the shape of SmolLM2-135M
     "vocab_size": 30522,
     "hidden_size": 576,
     "num_hidden_layers": 30,
@@ -68,9 +69,9 @@ def model_of(name: str, kind: torch.dtype) -> Any:
     """Return a model of a known shape with random weights."""
     torch.manual_seed(0)
     if name == "smollm":
-        made: Any = LlamaForSequenceClassification(LlamaConfig(**LLAMA))
+        made: Any = LlamaForSequenceClassification(LlamaConfig(**LLAMA, **LABELS))
     else:
-        made = BertForSequenceClassification(BertConfig(**BERT[name]))
+        made = BertForSequenceClassification(BertConfig(**BERT[name], **LABELS))
     return made.to("cuda", kind).eval()
 
 
@@ -227,7 +228,6 @@ class Clock:
         """Time a block."""
         start = time.perf_counter()
         yield
-        torch.cuda.synchronize()
         self.seconds[name] = self.seconds.get(name, 0) + time.perf_counter() - start
 
     def wrapped(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
