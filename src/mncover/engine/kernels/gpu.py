@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-import triton
+import triton.language as tl
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
@@ -26,12 +26,41 @@ from mncover.engine.kernels.plain_torch import TorchKernels
 
 MOST_CELLS = 64  # as many as an integer has bits
 WHOLE_LENGTH = 128  # up to here a program holds whole rows of attention
-PROGRAMS = 1024  # what fills a large GPU; more write more
+PROGRAMS = 1024  # for a site: what fills a large GPU; more write more
 BLOCK = 512  # neurons of a program that reads values
 
-Flags = tuple[int, bool, bool, bool]
-Place = tuple[int, ...]
+MOST_SITES = 8  # whose values a program can take, one after the other
+WAITING_BYTES = 2**28  # of hidden states that may wait for those of the next layers
+NO_TARGET = Target(None)
+KINDS = {torch.float32: tl.float32, torch.float16: tl.float16, torch.bfloat16: tl.bfloat16}
+
 Grid = tuple[int, int, int]
+
+
+class Job(NamedTuple):
+    """What is done with the values of a batch, whatever the site."""
+
+    mode: int
+    bounds: Bounds
+    rows: Tensor
+    cells: int = 1
+    targets: tuple[Target, ...] = ()
+    order: Order | None = None
+
+    @property
+    def flags(self) -> tuple[int, bool, bool, bool]:
+        """The constants of a program."""
+        return self.mode, len(self.targets) > 1, self.order is not None, self.cells > 32
+
+    def same(self, other: Job) -> bool:
+        """Return whether another job is the same, with the same batch and arrays."""
+        mine = (self.mode, self.cells, id(self.rows), *map(id, (*self.bounds, *self._bits)))
+        theirs = (other.mode, other.cells, id(other.rows), *map(id, (*other.bounds, *other._bits)))
+        return mine == theirs
+
+    @property
+    def _bits(self) -> list[Any]:
+        return [target.bits for target in self.targets]
 
 
 class Tile(NamedTuple):
@@ -61,13 +90,17 @@ class TritonKernels(TorchKernels):
     def __init__(self, layout: Layout, device: torch.device) -> None:
         super().__init__(layout, device)
         self._place = {site: place for place, site in enumerate(layout.sites)}
+        self._slots = layout.slots
         self._compiled: dict[Any, Any] = {}
-        self._none = torch.empty(0, dtype=torch.int32, device=device)
+        self._waiting: list[Block] = []
+        self._job: Job | None = None
+        self._none = torch.empty(1, dtype=torch.int32, device=device)
 
     def to_device(self, array: NDArray[Any]) -> Tensor:
         return super().to_device(array.astype(np.uint32) if array.dtype == np.uint16 else array)
 
     def bits_to_numpy(self, bits: Tensor, cells: int) -> maps.Bits:
+        self.flush()
         kind = maps.int_type(cells)
         found = bits.cpu().numpy()
         return found.astype(kind) if kind.itemsize < found.itemsize else found.view(kind)
@@ -81,8 +114,16 @@ class TritonKernels(TorchKernels):
     def keep(self, part: Tensor, site: Site) -> Tensor:
         return part.contiguous()
 
+    def to_numpy(self, array: Tensor) -> NDArray[Any]:
+        self.flush()
+        return super().to_numpy(array)
+
+    def fault(self) -> tuple[Site, int] | None:
+        self.flush()
+        return super().fault()
+
     def widen(self, block: Block, bounds: Bounds) -> bool:
-        self._launch(loops.WIDEN, block, bounds)
+        self._launch(Job(loops.WIDEN.value, bounds, block.rows), block)
         return True
 
     def hit(
@@ -95,13 +136,15 @@ class TritonKernels(TorchKernels):
     ) -> bool:
         if not _covered(group):
             return super().hit(group, self._plain(block), bounds, targets, order)
-        self._launch(loops.HIT, block, bounds, group.cells, targets, order)
+        job = Job(loops.HIT.value, bounds, block.rows, group.cells, tuple(targets), order)
+        self._launch(job, block)
         return True
 
     def encode(self, group: Group, block: Block, bounds: Bounds, codes: Tensor) -> bool:
         if not _covered(group):
             return super().encode(group, self._plain(block), bounds, codes)
-        self._launch(loops.ENCODE, block, bounds, group.cells, codes=codes)
+        job = Job(loops.ENCODE.value, bounds, block.rows, group.cells)
+        self._launch(job, block, codes)
         return True
 
     def _plain(self, block: Block) -> Block:
@@ -109,89 +152,89 @@ class TritonKernels(TorchKernels):
         keep = None if block.keep is None else super().keep(block.keep, block.site)
         return block._replace(values=block.values.float(), keep=keep)
 
-    def _launch(
-        self,
-        mode: Any,
-        block: Block,
-        bounds: Bounds,
-        cells: int = 1,
-        targets: Sequence[Target] = (),
-        order: Order | None = None,
-        codes: Tensor | None = None,
-    ) -> None:
-        site, masked, nothing = block.site, len(targets) > 1, self._none
-        first = targets[0] if targets else Target(nothing)
-        second = targets[1] if masked else Target(nothing)
-        arrays = (
-            block.keep,
-            *bounds,
-            first.bits,
-            second.bits,
-            first.old,
-            second.old,
-            first.first,
-            second.first,
-            codes,
-            block.rows,
-            *(order or (None, None)),
-            self._faults,
-        )
-        given = [nothing if array is None else array for array in arrays]
-        flags = (mode.value, masked, order is not None, cells > 32)
-        place = (
-            site.columns,
-            site.rows * site.columns,
-            self._spans[site.kind, site.layer][1].start,
-            self.layout.slots,
-        )
-        run = self._attend if isinstance(block.values, Heads) else self._read
-        run(block, cells, given, (self._place[site], *place), flags)
+    def _launch(self, job: Job, block: Block, codes: Tensor | None = None) -> None:
+        """Launch a program for a site, or let hidden states wait for those of the next layers."""
+        if isinstance(block.values, Heads):
+            self._attend(job, block, codes)
+            return
+        if self._waiting and not self._goes_with(job, block):
+            self.flush()
+        self._job = job
+        self._waiting.append(block)
+        waits = block.site.kind == "hidden" and codes is None
+        enough = len(self._waiting) * block.values.nbytes > WAITING_BYTES
+        if not waits or enough or len(self._waiting) == MOST_SITES:
+            self.flush(codes)
 
-    def _read(
-        self, block: Block, cells: int, given: list[Tensor], place: Place, flags: Flags
-    ) -> None:
-        """Launch the program that reads values from memory."""
+    def _goes_with(self, job: Job, block: Block) -> bool:
+        """Return whether a block is of the layer after the last one that waits."""
+        last = self._waiting[-1]
+        return (
+            self._job is not None
+            and job.same(self._job)
+            and self._place[block.site] == self._place[last.site] + 1
+            and block.site.shape == last.site.shape
+            and block.values.dtype == last.values.dtype
+        )
+
+    def flush(self, codes: Tensor | None = None) -> None:
+        """Launch the program that reads the values of the sites that wait."""
+        blocks, self._waiting = self._waiting, []
+        if not blocks:
+            return
+        job, block = self._job, blocks[0]
+        assert job is not None
         site, length, values = block.site, block.length, block.values
         columns, texts = site.touched_columns(length), len(values)
         per_group = length * columns
         neurons = site.groups * per_group
-        blocks = triton.cdiv(neurons, BLOCK)
-        part = _texts_per_program(texts, blocks)
-        number, *where = place
-        sizes = (number, texts, neurons, per_group, columns, *where, cells, part)
+        parts = -(-neurons // BLOCK)
+        part = _texts_per_program(texts, parts * len(blocks))
+        sizes = (self._place[site], texts, neurons, per_group, columns, site.columns)
+        strides = (site.rows * site.columns, site.slots, self._start(site), self._slots)
         per_keep = columns if site.kind == "hidden" else 1
-        aligned = neurons % 16 == 0 and values.data_ptr() % 16 == 0
+        rest = (job.cells, part, per_keep, no_cell(job.cells))
+        addresses = [one.values.data_ptr() for one in blocks]
+        aligned = neurons % 16 == 0 and all(one % 16 == 0 for one in addresses)
+        addresses += addresses[:1] * (MOST_SITES - len(blocks))
         self._run(
             loops.read_values,
-            (blocks, triton.cdiv(texts, part), 1),
-            (values, *given, *sizes, per_keep, no_cell(cells)),
-            (*flags, aligned, BLOCK),
+            (parts, -(-texts // part), len(blocks)),
+            (*addresses, block.keep, *self._arrays(job, codes), *sizes, *strides, *rest),
+            (*job.flags, aligned, KINDS[values.dtype], BLOCK),
             4,
-            values.dtype,
         )
+        self._job = None
 
-    def _attend(
-        self, block: Block, cells: int, given: list[Tensor], place: Place, flags: Flags
-    ) -> None:
+    def _arrays(self, job: Job, codes: Tensor | None) -> tuple[Tensor | None, ...]:
+        """Return the arrays that a program changes and looks things up in."""
+        first = job.targets[0] if job.targets else NO_TARGET
+        second = job.targets[1] if len(job.targets) > 1 else NO_TARGET
+        maps_of = (first.bits, second.bits, first.old, second.old, first.first, second.first)
+        return (*job.bounds, *maps_of, codes, job.rows, *(job.order or (None, None)), self._faults)
+
+    def _attend(self, job: Job, block: Block, codes: Tensor | None) -> None:
         """Launch the program that computes attention and reads its weights."""
-        length = block.length
+        site, length = block.site, block.length
         heads: Heads = block.values
         whole, tile = length <= WHOLE_LENGTH, tile_for(length)
-        tops, totals = (self._none, self._none) if whole else self._row_totals(heads, length)
+        tops, totals = (None, None) if whole else self._row_totals(heads, length)
         texts, (_, n, _, width) = len(block.rows), heads.query.shape
-        tiles = triton.cdiv(length, tile.rows) * triton.cdiv(length, tile.columns)
+        tiles = -(-length // tile.rows) * -(-length // tile.columns)
         part = _texts_per_program(texts, n * tiles)
         strides = [s for states in heads[:3] for s in states.stride()[:3]]
-        states, (number, *where) = (*heads[:3], heads.output), place
-        sizes = (number, texts, n, n // heads.key.shape[1], length, width, heads.scale, *where)
+        sizes = (self._place[site], texts, n, n // heads.key.shape[1], length, width, heads.scale)
+        where = (site.columns, site.rows * site.columns, self._start(site), self._slots)
+        rest = (job.cells, part, no_cell(job.cells))
         even = all(s % 16 == 0 for s in (*strides, width))
         aligned = even and all(states.data_ptr() % 16 == 0 for states in heads[:3])
-        constants = (*flags, heads.causal, whole, _precision(), aligned, *tile[:2], _padded(width))
+        states = (*heads[:3], heads.output, tops, totals)
+        shape = (heads.causal, whole, _precision(), aligned, *tile[:2], _padded(width))
         self._run(
             loops.attend,
-            (triton.cdiv(texts, part), n, tiles),
-            (*states, tops, totals, *given, *strides, *sizes, cells, part, no_cell(cells)),
-            constants,
+            (-(-texts // part), n, tiles),
+            (*states, block.keep, *self._arrays(job, codes), *strides, *sizes, *where, *rest),
+            (*job.flags, *shape),
             tile.warps,
             heads.query.dtype,
         )
@@ -199,6 +242,10 @@ class TritonKernels(TorchKernels):
         done = texts if whole else 0
         if done < len(heads.query):
             _fill_output(heads, done)
+
+    def _start(self, site: Site) -> int:
+        """Return the first slot of a site."""
+        return int(self._spans[site.kind, site.layer][1].start)
 
     def _row_totals(self, heads: Heads, length: int) -> tuple[Tensor, Tensor]:
         """Return the largest score of each row of attention, and the sum of its exponentials."""
@@ -209,7 +256,7 @@ class TritonKernels(TorchKernels):
         sizes = (n, n // heads.key.shape[1], length, width, heads.scale)
         self._run(
             loops.row_totals,
-            (triton.cdiv(length, 64), texts, n),
+            (-(-length // 64), texts, n),
             (*heads[:2], tops, totals, *strides, *sizes),
             (heads.causal, _precision(), 64, 64, _padded(width)),
             4,
@@ -218,19 +265,25 @@ class TritonKernels(TorchKernels):
         return tops, totals
 
     def _run(
-        self, program: Any, grid: Grid, given: Any, constants: Any, warps: int, kind: torch.dtype
+        self, program: Any, grid: Grid, given: Any, constants: Any, warps: int, kind: Any = None
     ) -> None:
         """Launch a program that was compiled for these constants, or compile it first.
 
-        Finding it ourselves takes a third of the time that Triton takes to look at all arguments,
-        and a small model's layer takes no longer than that.
+        Finding it ourselves, and giving addresses, takes a third of the time that Triton takes to
+        look at all arguments; a small model's layer takes no longer than that.
         """
         key = (program, constants, warps, kind)
         compiled = self._compiled.get(key)
         if compiled is None:
+            given = [self._none if one is None else one for one in given]
             self._compiled[key] = program[grid](*given, *constants, num_warps=warps)
-        else:
-            compiled[grid](*given, *constants)
+            return
+        nothing = self._none.data_ptr()
+        addresses = [
+            nothing if one is None else one.data_ptr() if isinstance(one, Tensor) else one
+            for one in given
+        ]
+        compiled[grid](*addresses, *constants)
 
 
 def _covered(group: Group) -> bool:

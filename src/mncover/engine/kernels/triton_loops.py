@@ -178,7 +178,14 @@ def report(faults, site, bad):
 
 @launched
 def read_values(
-    values,  # [texts, neurons]
+    values_0,  # addresses of [texts, neurons], one for each of several sites in a row
+    values_1,
+    values_2,
+    values_3,
+    values_4,
+    values_5,
+    values_6,
+    values_7,
     keep,  # [texts, kept] 1 or 0
     low,
     high,
@@ -200,6 +207,7 @@ def read_values(
     columns,
     row_stride,
     group_stride,
+    neurons_per_site,
     start,
     slots,
     bins,
@@ -211,9 +219,21 @@ def read_values(
     FIRST: tl.constexpr,
     LONG: tl.constexpr,
     ALIGNED: tl.constexpr,
+    KIND: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     """Widen ranges by, hit the bins of, or write the codes of values in memory."""
+    which_site = tl.program_id(2)
+    address = tl.where(which_site == 1, values_1, values_0)
+    address = tl.where(which_site == 2, values_2, address)
+    address = tl.where(which_site == 3, values_3, address)
+    address = tl.where(which_site == 4, values_4, address)
+    address = tl.where(which_site == 5, values_5, address)
+    address = tl.where(which_site == 6, values_6, address)
+    address = tl.where(which_site == 7, values_7, address)
+    values = address.to(tl.pointer_type(KIND))
+    site += which_site
+    start += which_site * neurons_per_site
     if ALIGNED:
         values, neurons = tl.multiple_of(values, 16), tl.multiple_of(neurons, 16)
     x = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
