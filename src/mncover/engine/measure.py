@@ -63,6 +63,12 @@ class Piece(NamedTuple):
     which: Rows
 
 
+def piece_of(subject: Subject, texts: Sequence[Text], max_length: int) -> Piece:
+    """Tokenise texts and find equal ones."""
+    tokens = subject.encode(texts, max_length)
+    return Piece(texts, tokens, *distinct(tokens))
+
+
 @contextmanager
 def in_pieces(
     subject: Subject, texts: Sequence[Text], size: int, max_length: int
@@ -70,9 +76,7 @@ def in_pieces(
     """Yield texts in pieces of some size, the next of which is tokenised while one is run."""
 
     def prepare(start: int) -> Piece:
-        part = texts[start : start + size]
-        tokens = subject.encode(part, max_length)
-        return Piece(part, tokens, *distinct(tokens))
+        return piece_of(subject, texts[start : start + size], max_length)
 
     starts = range(0, len(texts), size)
     with ahead(len(starts)) as each:
