@@ -163,7 +163,7 @@ some_tokens = st.lists(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 1)),
 def made_of(texts: Sequence[Sequence[tuple[int, int]]]) -> Tokens:
     names = ("input_ids", "token_type_ids")
     columns = {name: [[token[i] for token in one] for one in texts] for i, name in enumerate(names)}
-    return Tokens.of(columns, False)
+    return Tokens.of(columns, map(len, texts), [False] * len(texts))
 
 
 @given(some_tokens)
