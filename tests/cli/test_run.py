@@ -177,9 +177,9 @@ def spy_on_observe(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     seen: list[int] = []
     observe = calibration._observe
 
-    def spy(taps: Any, texts: Any, *more: Any) -> Any:
-        seen.append(len(texts))
-        return observe(taps, texts, *more)
+    def spy(taps: Any, piece: Any, *more: Any) -> Any:
+        seen.append(len(piece.texts))
+        return observe(taps, piece, *more)
 
     monkeypatch.setattr(calibration, "_observe", spy)
     return seen

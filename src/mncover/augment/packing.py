@@ -158,8 +158,10 @@ def _agrees(packing: Packing, text: Tokens) -> bool:
     """Return whether texts have bit for bit the same states in packs as alone."""
     taps, probes = packing.taps, _probes(packing.reach)
     lengths = {length for shapes in probes for _, length in shapes}
-    inputs = {name: ids.tolist() for name, ids in text.inputs.items()}
-    texts = {n: Tokens.of({k: [ids[:n]] for k, ids in inputs.items()}, True) for n in lengths}
+
+    def start_of(text: Tokens, n: int) -> Tokens:
+        inputs = {name: ids[:n] for name, ids in text.inputs.items()}
+        return Tokens(inputs, np.array([n]), text.truncated)
 
     def run_alone(one: Tokens) -> States:
         seen: States = {}
@@ -172,6 +174,7 @@ def _agrees(packing: Packing, text: Tokens) -> bool:
         packing.run(forward, groups, list(map(_keep, seen)))
         return all(_equal(s, alone[length]) for s, (_, length) in zip(seen, shapes, strict=True))
 
+    texts = {n: start_of(text, n) for n in lengths}
     with taps.open() as forward, parallel(taps.subject.workers) as each:
         alone = dict(zip(texts, each(run_alone, texts.values()), strict=True))
     try:

@@ -50,15 +50,19 @@ class Tokens:
     truncated: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, lists: Mapping[str, Sequence[Sequence[int]]], truncated: ArrayLike) -> Tokens:
-        """Take each input as one list a text; `truncated` is for all texts, or for each."""
-        n = len(lists["input_ids"])
-        lengths = np.fromiter(map(len, lists["input_ids"]), np.int64, n)
+    def of(
+        cls,
+        lists: Mapping[str, Iterable[Sequence[int]]],
+        lengths: Iterable[int],
+        truncated: Iterable[bool],
+    ) -> Tokens:
+        """Take each input as one list a text."""
+        sizes = np.fromiter(lengths, np.int64)
         inputs = {
-            name: np.fromiter(chain.from_iterable(rows), np.int32, int(lengths.sum()))
+            name: np.fromiter(chain.from_iterable(rows), np.int32, int(sizes.sum()))
             for name, rows in lists.items()
         }
-        return cls(inputs, lengths, np.array(np.broadcast_to(truncated, n), dtype=np.bool_))
+        return cls(inputs, sizes, np.fromiter(truncated, np.bool_))
 
     @classmethod
     def joined(cls, parts: Sequence[Tokens]) -> Tokens:
@@ -237,16 +241,17 @@ def parallel(n: int) -> Iterator[Map]:
 
 @contextmanager
 def ahead(items: int) -> Iterator[Map]:
-    """Yield a `map` for so many items that works in a thread, one item ahead of what was asked for.
+    """Yield a `map` for so many items that works in threads, ahead of what was asked for.
 
-    One item is no reason for a thread. When the block ends, however it ends, no call is running.
+    Of two threads one can do what needs Python's lock while the other does what does not. One item
+    is no reason for a thread. When the block ends, however it ends, no call is running.
     """
     if items <= 1:
         yield lambda work, items: map(work, items)
         return
-    pool = ThreadPoolExecutor(1, "mncover-ahead")
+    pool = ThreadPoolExecutor(2, "mncover-ahead")
     try:
-        yield _Pooled(pool, 1)
+        yield _Pooled(pool, 2)
     finally:
         pool.shutdown(cancel_futures=True)
 

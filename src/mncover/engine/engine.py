@@ -27,7 +27,15 @@ from mncover.engine.kernels import AUTO, kernels_for
 from mncover.engine.kernels.base import Array, Bounds, Target
 from mncover.engine.loading import fingerprint_model, fingerprint_tokenizer
 from mncover.engine.masking import Keep
-from mncover.engine.measure import Advance, Piece, cut_in_pieces, in_pieces, measure, measure_piece
+from mncover.engine.measure import (
+    Advance,
+    Piece,
+    cut_in_pieces,
+    in_pieces,
+    measure,
+    measure_piece,
+    piece_of,
+)
 from mncover.engine.ordered import Ordered
 from mncover.engine.ranges import Ranges
 from mncover.engine.readers import HitReader, Reader, Setup
@@ -41,10 +49,6 @@ from mncover.types import Settings, Text
 
 if TYPE_CHECKING:
     from mncover.masks.masks import Masks
-
-
-# The tokens, class probabilities and signatures of some texts.
-Answers = tuple[Tokens, NDArray[np.float32], NDArray[np.float16]]
 
 
 class Engine:
@@ -152,10 +156,10 @@ class Engine:
             labels=tuple(self.subject.labels),
             calibration_texts=ranges.texts,
             masks=None if self.masks is None else self.masks.summary(),
-            criteria=tuple(self._criterion(one, ranges) for one in self.criteria.values()),
+            criteria=tuple(self._measured(one, ranges) for one in self.criteria.values()),
         )
 
-    def _criterion(self, criterion: Criterion, ranges: Ranges) -> Measured:
+    def _measured(self, criterion: Criterion, ranges: Ranges) -> Measured:
         cells = criterion.cells(self.settings)
         counts = criterion.reachable(self.layout, ranges.low, ranges.high, cells)
         reachable = tuple(tuple(int(n) for n in groups) for groups in counts)
@@ -229,35 +233,25 @@ class Engine:
 
     def answers(self, texts: Sequence[Text]) -> tuple[NDArray[np.float32], NDArray[np.float16]]:
         """Return the class probabilities and signatures of texts; nothing is counted."""
-        sizes = [projection.components.shape[1] for projection in self._projections]
-        probabilities = [np.empty((0, self.subject.n_labels), np.float32)]
-        signatures = [np.empty((0, sum(sizes)), np.float16)]
-
-        def signing(texts: int) -> PoolReader:
-            return PoolReader.projected(None, self.layout, texts, self._projections)
-
-        for _, found, signed in self._measured(texts, signing, "Running"):
-            probabilities.append(found)
-            signatures.append(signed)
-        return np.concatenate(probabilities), np.concatenate(signatures)
+        piece = piece_of(self.subject, texts, self.settings.max_length)
+        reader = PoolReader.projected(None, self.layout, len(piece.first), self._projections)
+        with self.bar("Running", len(texts)) as advance:
+            found = measure_piece(self.taps, piece, reader, self.batch_size, advance)
+        return found, reader.signatures[piece.which]
 
     # Measuring.
 
-    def hit(self, texts: Sequence[Text], maps: Mapping[str, Array]) -> Iterator[Answers]:
+    def hit(
+        self, texts: Sequence[Text], maps: Mapping[str, Array]
+    ) -> Iterator[tuple[Tokens, NDArray[np.float32], NDArray[np.float16]]]:
         """Add the hits of texts to maps, piece by piece, in any order within a piece.
 
         Yield the tokens, class probabilities and signatures of each piece.
         """
         hits = HitReader(self.setup, {name: Target(bits) for name, bits in maps.items()})
-        return self._measured(texts, lambda n: self.sign(hits, n), "Measuring")
-
-    def _measured(
-        self, texts: Sequence[Text], reader_for: Callable[[int], PoolReader], what: str
-    ) -> Iterator[Answers]:
-        """Run texts, of those in a piece each distinct one once, with a reader for so many."""
-        with self.bar(what, len(texts)) as advance, self.pieces(texts) as each:
+        with self.bar("Measuring", len(texts)) as advance, self.pieces(texts) as each:
             for piece in each:
-                reader = reader_for(len(piece.first))
+                reader = self.sign(hits, len(piece.first))
                 found = measure_piece(self.taps, piece, reader, self.batch_size, advance)
                 yield piece.tokens, found, reader.signatures[piece.which]
 

@@ -67,6 +67,12 @@ class Piece(NamedTuple):
     which: Rows
 
 
+def piece_of(subject: Subject, texts: Sequence[Text], max_length: int) -> Piece:
+    """Tokenise texts and find equal ones."""
+    tokens = subject.encode(texts, max_length)
+    return Piece(texts, tokens, *distinct(tokens))
+
+
 @contextmanager
 def in_pieces(
     subject: Subject, texts: Sequence[Text], max_length: int, cuts: Sequence[slice]
@@ -74,9 +80,7 @@ def in_pieces(
     """Yield texts in pieces, the next of which is tokenised while one is run."""
 
     def prepare(cut: slice) -> Piece:
-        part = texts[cut]
-        tokens = subject.encode(part, max_length)
-        return Piece(part, tokens, *distinct(tokens))
+        return piece_of(subject, texts[cut], max_length)
 
     with ahead(len(cuts)) as each:
         yield each(prepare, cuts)

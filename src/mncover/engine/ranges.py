@@ -190,7 +190,8 @@ def _observe(
     mine = piece.which[wanted]
     pools = PoolReader.raw(reader, reader.kernels.layout, len(piece.first), mine)
     measure_piece(taps, piece, pools, batch_size, advance)
-    return [states[mine] for states in pools.found]
+    places = np.searchsorted(np.unique(mine), mine)  # the same text may be wanted twice
+    return [states[places] for states in pools.found]
 
 
 def _keep(ranges: Ranges, path: Path) -> None:

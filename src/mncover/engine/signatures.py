@@ -67,8 +67,11 @@ class PoolReader:
         wanted: NDArray[np.int64] | None = None,
     ) -> None:
         self.inner, self.pools, self.keep = inner, pools[: len(sizes)], keep
-        self.texts, self._wanted = texts, wanted
-        self._found = [np.full((texts, size), np.nan, dtype=np.float16) for size in sizes]
+        self.texts = texts
+        kept = np.arange(texts) if wanted is None else np.unique(wanted)
+        self._place = np.full(texts, -1)
+        self._place[kept] = np.arange(len(kept))
+        self._found = [np.full((len(kept), size), np.nan, dtype=np.float16) for size in sizes]
         self._waiting: list[list[tuple[Rows, Tensor]]] = [[] for _ in sizes]
 
     @classmethod
@@ -117,20 +120,20 @@ class PoolReader:
                     self._waiting[part].append((rows, states))
 
     def _put(self, part: int, rows: Rows, states: Tensor) -> None:
+        places = self._place[rows]
+        if (places < 0).any():
+            mine = np.flatnonzero(places >= 0)
+            places, states = places[mine], states[torch.from_numpy(mine).to(states.device)]
         bounded = self.keep(part, states).clamp(-MAX_STATE, MAX_STATE)
-        self._found[part][rows] = bounded.half().cpu().numpy()
+        self._found[part][places] = bounded.half().cpu().numpy()
 
     @property
     def found(self) -> list[NDArray[np.float16]]:
-        """For each part a row for each text; NaN for a text that was not run."""
+        """For each part a row for each text that is wanted; NaN for one that was not run."""
         for part, waiting in enumerate(self._waiting):
             if waiting:
-                each, states = zip(*waiting, strict=True)
-                rows, every = np.concatenate(each), torch.cat(states)
-                if self._wanted is not None:
-                    mine = np.flatnonzero(np.isin(rows, self._wanted))
-                    rows, every = rows[mine], every[torch.from_numpy(mine).to(every.device)]
-                self._put(part, rows, every)
+                rows, states = zip(*waiting, strict=True)
+                self._put(part, np.concatenate(rows), torch.cat(states))
                 waiting.clear()
         return self._found
 
