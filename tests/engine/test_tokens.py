@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
 from mncover import Coverage
-from mncover.engine import engine as engines
+from mncover.engine import measure as measuring
 from mncover.engine.batches import (
     GPU_TOKENS,
     TEXTS,
@@ -233,8 +233,8 @@ def test_a_staged_batch_is_what_tensors_of_lists_are(texts: list[Any], size: int
             assert torch.equal(inputs[name], expected)
             assert inputs[name].dtype == torch.int64
         assert torch.equal(batch.ids, inputs["input_ids"])
-        assert batch.rows.tolist() == batch.index.tolist() == rows.tolist()
-        assert batch.index.dtype == torch.int32
+        assert batch.rows.tolist() == batch.places.tolist() == rows.tolist()
+        assert batch.places.dtype == torch.int32
 
 
 def test_few_tokens_get_copies_behind_them_on_the_cpu() -> None:
@@ -265,7 +265,8 @@ def test_the_next_piece_is_tokenised_while_one_is_run(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(subject, "encode", watched)
     texts = tiny.texts(10)
-    with in_pieces(subject, texts, 4, 16) as pieces:
+    cuts = [slice(start, start + 4) for start in range(0, 10, 4)]
+    with in_pieces(subject, texts, 16, cuts) as pieces:
         seen = list(next(pieces).texts)
         assert both.wait(30)
         seen += [text for piece in pieces for text in piece.texts]
@@ -274,7 +275,7 @@ def test_the_next_piece_is_tokenised_while_one_is_run(monkeypatch: pytest.Monkey
     assert all("mncover" in name for name in done)
     assert not ours()
     done.clear()
-    with in_pieces(subject, texts, 10, 16) as pieces:
+    with in_pieces(subject, texts, 16, [slice(0, 10)]) as pieces:
         assert len(list(pieces)) == 1
     assert done == [threading.current_thread().name]  # one piece is no reason for a thread
 
@@ -290,7 +291,7 @@ def test_an_error_in_the_thread_is_raised_by_the_caller(monkeypatch: pytest.Monk
         return encode(self, texts, max_length)
 
     monkeypatch.setattr(Subject, "encode", failing)
-    monkeypatch.setattr(engines, "PIECE", 4)
+    monkeypatch.setattr(measuring, "PIECE", 4)
     monkeypatch.setattr("mncover.engine.windows.WINDOW_TEXTS", 4)
     texts = [*tiny.texts(6), "nothing like this", *tiny.texts(6, seed=2)]
     for gains, kept in ((False, 0), (True, 4)):  # in order, whole windows are kept
@@ -336,7 +337,7 @@ def test_pieces_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         return [one.tobytes() for one in exact], np.concatenate(found)
 
     whole, found = everything()
-    monkeypatch.setattr(engines, "PIECE", 3)
+    monkeypatch.setattr(measuring, "PIECE", 3)
     in_many, found_in_many = everything()
     assert in_many == whole
     assert np.allclose(found, found_in_many, atol=1e-6)  # a head's last digit goes by the batch
@@ -347,7 +348,7 @@ def test_states_that_wait_on_a_gpu_are_kept_like_those_of_the_cpu() -> None:
     states = [torch.randn(4, 5, 16) for _ in range(engine.taps.n_hidden)]
     found = []
     for waiting in (False, True):
-        reader = PoolReader.raw(None, engine.layout, 4)
+        reader = PoolReader.raw(None, engine.layout, 4, np.arange(4))
         for rows in (np.array([2, 0]), np.array([3])):
             for part, pool in enumerate(reader.pools):
                 pooled = pool.of(states[pool.layer][rows])
@@ -359,3 +360,12 @@ def test_states_that_wait_on_a_gpu_are_kept_like_those_of_the_cpu() -> None:
     assert np.array_equal(found[0], found[1], equal_nan=True)
     assert np.isnan(found[0][1]).all()
     assert not np.isnan(found[0][[0, 2, 3]]).any()
+
+
+def test_of_the_pooled_states_only_those_that_are_wanted_are_kept() -> None:
+    engine = Coverage(*tiny.make("bert"), max_length=16, progress=False).engine
+    states = torch.randn(4, 16)
+    for rows in ([0, 1, 2, 3], [3, 1, 0, 2]):
+        reader = PoolReader.raw(None, engine.layout, 4, np.array([3, 1, 3]))
+        reader._put(0, np.array(rows), states[rows])
+        assert np.array_equal(reader.found[0], states[[1, 3]].half().numpy())

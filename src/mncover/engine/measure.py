@@ -86,15 +86,15 @@ def in_pieces(
         yield each(prepare, cuts)
 
 
-def piece_size(subject: Subject, size: int = PIECE) -> int:
+def piece_size(subject: Subject, size: int | None = None) -> int:
     """Return how many texts to take at a time: no list of a whole training set's tokens is held.
 
     A GPU gets larger pieces: the more texts, the more of them are equally long.
     """
-    return GPU_PIECE if subject.device.type == "cuda" else size
+    return GPU_PIECE if subject.device.type == "cuda" else size or PIECE
 
 
-def cut_in_pieces(subject: Subject, n: int, size: int = PIECE) -> list[slice]:
+def cut_in_pieces(subject: Subject, n: int, size: int | None = None) -> list[slice]:
     """Return how to cut texts into pieces."""
     step = piece_size(subject, size)
     return [slice(start, start + step) for start in range(0, n, step)]
