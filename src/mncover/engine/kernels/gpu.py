@@ -7,6 +7,7 @@ torch operations do it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +28,7 @@ from mncover.engine.kernels.plain_torch import TorchKernels
 MOST_CELLS = 64  # as many as an integer has bits
 WHOLE_LENGTH = 128  # up to here a program holds whole rows of attention
 PROGRAMS = 1024  # for a site: what fills a large GPU; more write more
+STAGES = 2  # texts whose states are under way at a time: more take the space of other programs
 BLOCK = 512  # neurons of a program that reads values
 
 MOST_SITES = 8  # whose values a program can take, one after the other
@@ -72,14 +74,17 @@ class Tile(NamedTuple):
 
 
 def tile_for(length: int) -> Tile:
-    """Return the tile for texts of some length; a dot product wants 16 rows or more."""
+    """Return the tile for texts of some length; a dot product wants 16 rows or more.
+
+    More than some eight neurons for each thread do not fit into its registers.
+    """
     if length <= 16:
-        return Tile(16, 16, 1)
+        return Tile(16, 16, 2)
     if length <= 32:
         return Tile(32, 32, 4)
     if length <= 64:
         return Tile(16, 64, 4)
-    return Tile(32, 128, 8) if length <= WHOLE_LENGTH else Tile(64, 64, 8)
+    return Tile(16, 128, 8) if length <= WHOLE_LENGTH else Tile(64, 64, 8)
 
 
 class TritonKernels(TorchKernels):
@@ -193,7 +198,7 @@ class TritonKernels(TorchKernels):
         sizes = (self._place[site], texts, neurons, per_group, columns, site.columns)
         strides = (site.rows * site.columns, site.slots, self._start(site), self._slots)
         per_keep = columns if site.kind == "hidden" else 1
-        rest = (job.cells, part, per_keep, no_cell(job.cells))
+        rest = (job.cells, ties_of(job.cells), part, per_keep, no_cell(job.cells))
         addresses = [one.values.data_ptr() for one in blocks]
         aligned = neurons % 16 == 0 and all(one % 16 == 0 for one in addresses)
         addresses += addresses[:1] * (MOST_SITES - len(blocks))
@@ -223,20 +228,20 @@ class TritonKernels(TorchKernels):
         tiles = -(-length // tile.rows) * -(-length // tile.columns)
         part = _texts_per_program(texts, n * tiles)
         strides = [s for states in heads[:3] for s in states.stride()[:3]]
-        sizes = (self._place[site], texts, n, n // heads.key.shape[1], length, width, heads.scale)
+        step = 16 if all(s % 16 == 0 for s in strides) else 1
+        sizes = (self._place[site], texts, n, n // heads.key.shape[1], length, heads.scale)
         where = (site.columns, site.rows * site.columns, self._start(site), self._slots)
-        rest = (job.cells, part, no_cell(job.cells))
-        even = all(s % 16 == 0 for s in (*strides, width))
-        aligned = even and all(states.data_ptr() % 16 == 0 for states in heads[:3])
+        rest = (job.cells, ties_of(job.cells), part, no_cell(job.cells))
         states = (*heads[:3], heads.output, tops, totals)
-        shape = (heads.causal, whole, _precision(), aligned, *tile[:2], _padded(width))
+        shape = (heads.causal, whole, _precision(), step, *tile[:2], width, _padded(width))
+        steps = [s // step for s in strides]
         self._run(
             loops.attend,
             (-(-texts // part), n, tiles),
-            (*states, block.keep, *self._arrays(job, codes), *strides, *sizes, *where, *rest),
+            (*states, block.keep, *self._arrays(job, codes), *steps, *sizes, *where, *rest),
             (*job.flags, *shape),
             tile.warps,
-            heads.query.dtype,
+            (heads.query.dtype, *(one.data_ptr() % 16 == 0 for one in states[:4])),
         )
         # Long texts, and the copies behind a small batch, which nobody reads.
         done = texts if whole else 0
@@ -253,14 +258,15 @@ class TritonKernels(TorchKernels):
         tops = torch.empty((texts, n, length), dtype=torch.float32, device=self.device)
         totals = torch.empty_like(tops)
         strides = [s for states in heads[:2] for s in states.stride()[:3]]
-        sizes = (n, n // heads.key.shape[1], length, width, heads.scale)
+        step = 16 if all(s % 16 == 0 for s in strides) else 1
+        steps, sizes = [s // step for s in strides], (n, n // heads.key.shape[1], length)
         self._run(
             loops.row_totals,
             (-(-length // 64), texts, n),
-            (*heads[:2], tops, totals, *strides, *sizes),
-            (heads.causal, _precision(), 64, 64, _padded(width)),
+            (*heads[:2], tops, totals, *steps, *sizes, heads.scale),
+            (heads.causal, _precision(), step, 64, 64, width, _padded(width)),
             4,
-            heads.query.dtype,
+            (heads.query.dtype, *(one.data_ptr() % 16 == 0 for one in heads[:2])),
         )
         return tops, totals
 
@@ -276,7 +282,8 @@ class TritonKernels(TorchKernels):
         compiled = self._compiled.get(key)
         if compiled is None:
             given = [self._none if one is None else one for one in given]
-            self._compiled[key] = program[grid](*given, *constants, num_warps=warps)
+            options = {"num_warps": warps, "num_stages": STAGES}
+            self._compiled[key] = program[grid](*given, *constants, **options)
             return
         nothing = self._none.data_ptr()
         addresses = [
@@ -284,6 +291,15 @@ class TritonKernels(TorchKernels):
             for one in given
         ]
         compiled[grid](*addresses, *constants)
+
+
+@cache
+def ties_of(cells: int) -> int:
+    """Return a bit for each edge between bins, set if a value exactly on it falls below it.
+
+    It should be in the bin above, but rounding a division and a product may say otherwise.
+    """
+    return sum(1 << edge for edge in range(1, cells) if edge / cells * cells < edge)
 
 
 def _covered(group: Group) -> bool:

@@ -18,55 +18,78 @@ import triton.language as tl
 
 WIDEN, HIT, ENCODE = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)  # what is done
 FLOAT32_MAX = tl.constexpr(3.4028234663852886e38)
-NOBODY = tl.constexpr(2**31 - 1)  # the number of no text: larger than that of any
+
+
+STATES = ("query", "key", "value", "output")
 
 
 def launched(program):
-    """Compile a program for any sizes and addresses: what it may rely on is a constant of its own.
+    """Compile a program for any sizes and addresses, but for those of a model's states.
 
     Triton would otherwise compile it anew for every combination of arguments that divide by 16.
     """
     parameters = inspect.signature(program).parameters
     given = [name for name in parameters if name not in program.__annotations__]
-    options = {"do_not_specialize": given, "do_not_specialize_on_alignment": given}
-    return triton.jit(**options)(program)
+    anywhere = [name for name in given if name not in STATES]
+    return triton.jit(do_not_specialize=given, do_not_specialize_on_alignment=anywhere)(program)
 
 
 @triton.jit
-def any_of(flags):
-    return tl.max(tl.reshape(flags.to(tl.int32), [flags.numel]), 0) > 0
+def rest_of(a, b, difference):
+    """Return what rounding took from the difference of a and b; the sum of both is exact."""
+    about_b = a - difference
+    return (a - (difference + about_b)) + (about_b - b)
 
 
 @triton.jit
-def scale_of(low, high, bins):
-    """Return what turns a distance from `low` into a position among the bins, and where to doubt.
+def halves_of(x):
+    """Return the first twelve binary digits of numbers, and the rest: small products are exact."""
+    first = (x.to(tl.int32, bitcast=True) & -4096).to(tl.float32, bitcast=True)
+    return first, x - first
 
-    Ranges so wide or so narrow that single precision overflows are always computed exactly.
+
+@triton.jit
+def scaled(low, high, bins):
+    """Return ranges as `code_of` takes them: low, high, bins per span, and a factor for all.
+
+    The factor, a power of two, brings ranges so wide or so narrow that single precision would
+    overflow to where it does not.
     """
-    span = high - low
     varied = high > low
-    risky = varied & ~((span > 1e-30) & (span < 1e30))
-    return tl.where(varied & ~risky, bins / tl.where(varied, span, 1.0), 0.0), risky
+    largest = tl.where(varied, tl.maximum(tl.abs(low), tl.abs(high)), 0.0)
+    narrow = tl.where(varied, high - low, 1.0)
+    widest = tl.max(tl.reshape(largest, [largest.numel]), 0)
+    narrowest = tl.min(tl.reshape(narrow, [narrow.numel]), 0)
+    factor = tl.where(widest > 1e30, 2.0**-40, tl.where(narrowest < 1e-30, 2.0**80, 1.0))
+    low, high = low * factor, high * factor
+    return low, high, tl.where(varied, bins / tl.where(varied, high - low, 1.0), 0.0), factor
 
 
 @triton.jit
-def code_of(value, low, high, scale, risky, bins):
+def code_of(value, ranges, bins, ties):
     """Return the bin of each value, or -1.
 
-    The definition is in double precision, which many GPUs are slow at. Single precision errs by
-    less than a millionth of the range, so only values that close to an edge are computed again.
+    The definition is in double precision, which many GPUs are slow at. In its place, single
+    precision names the nearest edge, and a sum of exact products says on which side of it the
+    value is. A value exactly on an edge is where the definition puts it, for one bit of `ties`.
     """
+    low, high, scale, factor = ranges
+    value, span = value * factor, tl.where(high > low, high - low, 0.0)
     inside = (value >= low) & (value <= high)
-    position = tl.where(inside, (value - low) * scale, 0.0)
-    edge = tl.floor(position + 0.5)
-    near = (tl.abs(position - edge) < 1e-6 * bins) & (edge > 0) & (edge < bins)
-    doubtful = inside & (near | risky)
-    code = position.to(tl.int32)
-    if any_of(doubtful):
-        lo = low.to(tl.float64)
-        span = tl.where(doubtful, high.to(tl.float64) - lo, 1.0)
-        exact = (tl.where(doubtful, value, low).to(tl.float64) - lo) / span * bins
-        code = tl.where(doubtful, exact.to(tl.int32), code)
+    away = tl.where(inside, value - low, 0.0)
+    left = rest_of(value, low, away)  # unless double precision would not see it either
+    left = tl.where(inside & (tl.abs(left) > tl.abs(away) * 2.0**-54), left, 0.0)
+    span_left = rest_of(high, low, span)
+    span_left = tl.where(tl.abs(span_left) > span * 2.0**-54, span_left, 0.0)
+    edge = tl.minimum(tl.floor(away * scale + 0.5), bins)
+    away_1, away_2 = halves_of(away)
+    span_1, span_2 = halves_of(span)
+    rest = (away_2 * bins - edge * span_2) + (left * bins - edge * span_left)
+    side = (away_1 * bins - edge * span_1) + rest
+    below = side < 0
+    if ties != 0:
+        below |= (side == 0) & (((ties >> edge.to(tl.int64)) & 1) != 0)
+    code = edge.to(tl.int32) - below.to(tl.int32)
     return tl.where(inside, tl.minimum(code, bins - 1), -1)
 
 
@@ -170,10 +193,10 @@ def stretch(low, high, slot, lo, hi, valid):
 
 
 @triton.jit
-def report(faults, site, bad):
+def check(faults, site, row, values, valid):
     """Remember the first text of a site with a value that is not finite."""
-    worst = tl.min(tl.reshape(bad, [bad.numel]), 0)
-    tl.atomic_min(faults + site, worst, mask=worst != NOBODY, sem="relaxed")
+    odd = valid & ~(tl.abs(values) <= FLOAT32_MAX)
+    tl.atomic_min(faults + site + tl.zeros_like(odd.to(tl.int32)), row, mask=odd, sem="relaxed")
 
 
 @launched
@@ -211,6 +234,7 @@ def read_values(
     start,
     slots,
     bins,
+    ties,
     part,
     per_keep,
     none,
@@ -242,20 +266,18 @@ def read_values(
     slot = start + x // per_group * group_stride + inner // columns * row_stride + inner % columns
     lo = tl.load(low + slot, mask=valid, other=float("inf"))
     hi = tl.load(high + slot, mask=valid, other=float("-inf"))
-    bad = tl.full([BLOCK], NOBODY, tl.int32)
     begin = tl.program_id(1) * part
     end = tl.minimum(begin + part, texts)
     wide = (begin * 0).to(tl.int64)  # what is added to it has 64 bits
     if MODE == WIDEN:
         for i in range(begin, end):
             v = tl.load(values + (i + wide) * neurons + x, mask=valid, other=0.0).to(tl.float32)
-            odd = valid & ~(tl.abs(v) <= FLOAT32_MAX)
-            bad = tl.where(odd, tl.minimum(bad, tl.load(index + i)), bad)
+            check(faults, site, tl.load(index + i), v, valid)
             lo = tl.where(v < lo, v, lo)
             hi = tl.where(v > hi, v, hi)
         stretch(low, high, slot, lo, hi, valid)
     else:
-        scale, risky = scale_of(lo, hi, bins)
+        ranges = scaled(lo, hi, bins)
         kept_at = inner // per_keep
         kept_per_text = per_group // per_keep
         state = fresh_state(old, old_masked, which, index, begin, slot, valid, LONG, MASKED, FIRST)
@@ -263,8 +285,8 @@ def read_values(
             at = (i + wide) * neurons + x
             v = tl.load(values + at, mask=valid, other=0.0).to(tl.float32)
             row = tl.load(index + i)
-            bad = tl.where(valid & ~(tl.abs(v) <= FLOAT32_MAX), tl.minimum(bad, row), bad)
-            code = code_of(v, lo, hi, scale, risky, bins)
+            check(faults, site, row, v, valid)
+            code = code_of(v, ranges, bins, ties)
             if MODE == ENCODE:
                 tl.store(codes + at, tl.where(code >= 0, code, none), mask=valid)
             else:
@@ -279,7 +301,6 @@ def read_values(
                 # fmt: on
         if MODE == HIT:
             flush_both(bits, masked, state[4], slots, slot, state[0], state[1], MASKED)
-    report(faults, site, bad)
 
 
 @triton.jit
@@ -298,10 +319,10 @@ def scores_of(q, k, scale, rows, columns, length, CAUSAL: tl.constexpr, PRECISIO
 
 
 @triton.jit
-def states_of(states, rows, width, stride, length, D: tl.constexpr):
+def states_of(states, rows, stride, length, WIDTH: tl.constexpr, D: tl.constexpr):
     """Return the states [rows, D] of some positions of one text's head; 0 where there are none."""
     d = tl.arange(0, D)
-    inside = (rows < length)[:, None] & (d < width)[None, :]
+    inside = (rows < length)[:, None] & (d < WIDTH)[None, :]
     return tl.load(states + rows[:, None] * stride + d[None, :], mask=inside, other=0.0)
 
 
@@ -320,24 +341,27 @@ def row_totals(
     heads,
     shared,
     length,
-    width,
     scale,
     CAUSAL: tl.constexpr,
     PRECISION: tl.constexpr,
+    STEP: tl.constexpr,
     M: tl.constexpr,
     N: tl.constexpr,
+    WIDTH: tl.constexpr,
     D: tl.constexpr,
 ):
     """Go through the rows of long texts once: what `attend` needs to know of a whole row."""
+    q_text, q_head, q_row = q_text * STEP, q_head * STEP, q_row * STEP
+    k_text, k_head, k_row = k_text * STEP, k_head * STEP, k_row * STEP
     text, head = tl.program_id(1).to(tl.int64), tl.program_id(2)
     rows = tl.program_id(0) * M + tl.arange(0, M)
-    q = states_of(query + text * q_text + head * q_head, rows, width, q_row, length, D)
+    q = states_of(query + text * q_text + head * q_head, rows, q_row, length, WIDTH, D)
     top = tl.full([M], float("-inf"), tl.float32)
     total = tl.zeros([M], tl.float32)
     for begin in range(0, length, N):
         columns = begin + tl.arange(0, N)
         source = key + text * k_text + head // shared * k_head
-        k = states_of(source, columns, width, k_row, length, D)
+        k = states_of(source, columns, k_row, length, WIDTH, D)
         scores = scores_of(q, k, scale, rows, columns, length, CAUSAL, PRECISION)
         higher = tl.maximum(top, tl.max(scores, 1))
         base = tl.where(higher == float("-inf"), 0.0, higher)
@@ -384,13 +408,13 @@ def attend(
     heads,
     shared,  # heads that share a key and a value
     length,
-    width,
     scale,
     row_stride,
     group_stride,
     start,
     slots,
     bins,
+    ties,
     part,
     none,
     MODE: tl.constexpr,
@@ -400,37 +424,20 @@ def attend(
     CAUSAL: tl.constexpr,
     WHOLE: tl.constexpr,
     PRECISION: tl.constexpr,
-    ALIGNED: tl.constexpr,
+    STEP: tl.constexpr,
     M: tl.constexpr,
     N: tl.constexpr,
+    WIDTH: tl.constexpr,
     D: tl.constexpr,
 ):
     """Compute attention weights of a head, widen or bin them, and, if `WHOLE`, the output too.
 
     `WHOLE`: a tile has all columns. Otherwise `row_totals` went before, and only weights are read.
     """
-    if ALIGNED:
-        query, key, value = (
-            tl.multiple_of(query, 16),
-            tl.multiple_of(key, 16),
-            tl.multiple_of(value, 16),
-        )
-        q_text, q_head, q_row = (
-            tl.multiple_of(q_text, 16),
-            tl.multiple_of(q_head, 16),
-            tl.multiple_of(q_row, 16),
-        )
-        k_text, k_head, k_row = (
-            tl.multiple_of(k_text, 16),
-            tl.multiple_of(k_head, 16),
-            tl.multiple_of(k_row, 16),
-        )
-        v_text, v_head, v_row = (
-            tl.multiple_of(v_text, 16),
-            tl.multiple_of(v_head, 16),
-            tl.multiple_of(v_row, 16),
-        )
-        output, width = tl.multiple_of(output, 16), tl.multiple_of(width, 16)
+    # Multiplying tells the compiler what they divide by.
+    q_text, q_head, q_row = q_text * STEP, q_head * STEP, q_row * STEP
+    k_text, k_head, k_row = k_text * STEP, k_head * STEP, k_row * STEP
+    v_text, v_head, v_row = v_text * STEP, v_head * STEP, v_row * STEP
     head = tl.program_id(1)
     across = tl.cdiv(length, N)
     rows = tl.program_id(2) // across * M + tl.arange(0, M)
@@ -442,18 +449,17 @@ def attend(
     inner = rows[:, None] * length + columns[None, :]
     lo = tl.load(low + slot, mask=valid, other=float("inf"))
     hi = tl.load(high + slot, mask=valid, other=float("-inf"))
-    bad = tl.full([M, N], NOBODY, tl.int32)
     begin = tl.program_id(0) * part
     end = tl.minimum(begin + part, texts)
     wide = (begin * 0).to(tl.int64)  # what is added to it has 64 bits
-    scaling, risky = scale_of(lo, hi, bins)
+    ranges = scaled(lo, hi, bins)
     state = fresh_state(old, old_masked, which, index, begin, slot, valid, LONG, MASKED, FIRST)
     for i in range(begin, end):
         text = i + wide
         row = tl.load(index + i)
-        q = states_of(query + text * q_text + head * q_head, rows, width, q_row, length, D)
+        q = states_of(query + text * q_text + head * q_head, rows, q_row, length, WIDTH, D)
         source = key + text * k_text + head // shared * k_head
-        k = states_of(source, columns, width, k_row, length, D)
+        k = states_of(source, columns, k_row, length, WIDTH, D)
         scores = scores_of(q, k, scale, rows, columns, length, CAUSAL, PRECISION)
         if WHOLE:
             top = tl.max(scores, 1)
@@ -468,19 +474,19 @@ def attend(
         weights = weights.to(q.dtype)
         if WHOLE:
             source = value + text * v_text + head // shared * v_head
-            v = states_of(source, columns, width, v_row, length, D)
+            v = states_of(source, columns, v_row, length, WIDTH, D)
             mixed = tl.dot(weights, v, input_precision=PRECISION)
             d = tl.arange(0, D)
-            target = output + (text * length + rows[:, None]) * heads * width + head * width
-            inside = (rows < length)[:, None] & (d < width)[None, :]
+            target = output + ((text * length + rows[:, None]) * heads + head) * WIDTH
+            inside = (rows < length)[:, None] & (d < WIDTH)[None, :]
             tl.store(target + d[None, :], mixed.to(q.dtype), mask=inside)
         w = weights.to(tl.float32)
-        bad = tl.where(valid & ~(tl.abs(w) <= FLOAT32_MAX), tl.minimum(bad, row), bad)
+        check(faults, site, row, w, valid)
         if MODE == WIDEN:
             lo = tl.where(w < lo, w, lo)
             hi = tl.where(w > hi, w, hi)
         else:
-            code = code_of(w, lo, hi, scaling, risky, bins)
+            code = code_of(w, ranges, bins, ties)
             if MODE == ENCODE:
                 at = (text * heads + head) * length * length + inner
                 inside = (rows < length)[:, None] & (columns < length)[None, :]
@@ -499,4 +505,3 @@ def attend(
         stretch(low, high, slot, lo, hi, valid & (lo <= hi))
     if MODE == HIT:
         flush_both(bits, masked, state[4], slots, slot, state[0], state[1], MASKED)
-    report(faults, site, bad)
