@@ -1,0 +1,61 @@
+"""Compile the programs for a GPU that need not be there; tests run this without the interpreter."""
+
+from __future__ import annotations
+
+import sys
+from itertools import product
+from typing import Any
+
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+from mncover.engine.kernels import gpu
+from mncover.engine.kernels import triton_loops as programs
+
+POINTERS = {
+    **dict.fromkeys(("low", "high", "tops", "totals"), "*fp32"),
+    **dict.fromkeys(("keep", "codes"), "*u8"),
+    **dict.fromkeys(("bits", "masked", "old", "old_masked", "first", "first_masked"), "*i32"),
+    **dict.fromkeys(("index", "numbers", "which", "faults"), "*i32"),
+}
+
+
+def compiled(program: Any, kind: str, warps: int, constants: dict[str, Any], chip: int) -> Any:
+    """Compile one program for states of one type."""
+    states = dict.fromkeys(programs.STATES, f"*{kind}")
+    others = {"scale": "fp32", "ties": "i64"}
+    signature = {
+        name: "constexpr"
+        if name in constants
+        else (POINTERS | states | others).get(name, "i64" if "values_" in name else "i32")
+        for name in program.arg_names
+    }
+    fixed = {(program.arg_names.index(name),): value for name, value in constants.items()}
+    options = {"num_warps": warps, "num_stages": gpu.STAGES}
+    target = GPUTarget("cuda", chip, 32)
+    return triton.compile(ASTSource(program, signature, fixed), target=target, options=options)
+
+
+def main() -> None:
+    """Compile for the length of texts, and the chip, that are asked for."""
+    length, chip = map(int, sys.argv[1:])
+    tile, whole = gpu.tile_for(length), length <= gpu.WHOLE_LENGTH
+    for mode, flag, kind in product(range(3), (False, True), ("fp32", "fp16")):
+        flags = {"MODE": mode, "MASKED": flag, "FIRST": flag and mode == 1, "LONG": False}
+        size = {"M": tile.rows, "N": tile.columns, "WIDTH": 64, "D": 64}
+        how = {"CAUSAL": flag, "PRECISION": "tf32", "STEP": 16}
+        found = compiled(
+            programs.attend, kind, tile.warps, {**flags, **how, **size, "WHOLE": whole}, chip
+        )
+        print("attend", mode, flag, kind, found.metadata.shared)
+        if length == 16:
+            kinds = {"fp32": gpu.tl.float32, "fp16": gpu.tl.float16}
+            more = {"ALIGNED": flag, "KIND": kinds[kind], "BLOCK": gpu.BLOCK}
+            compiled(programs.read_values, kind, 4, {**flags, **more}, chip)
+        if not whole:
+            compiled(programs.row_totals, kind, 4, {**how, **size}, chip)
+
+
+if __name__ == "__main__":
+    main()
