@@ -202,8 +202,8 @@ def test_json_says_null_where_something_is_not_known() -> None:
     (context,) = to_json(cov.result())["contexts"]
     assert (context["redundant"], context["accuracy"], context["failure_rate"]) == (None,) * 3
     row = rows_to_json(cov.data)[0]
-    unknown = ("case", "label", "prediction", "probabilities", "novelty")
-    assert [row[name] for name in unknown] == [None] * 5
+    unknown = ("case", "label", "prediction", "probabilities", "novelty", "owner", "owned")
+    assert [row[name] for name in unknown] == [None] * 7
     assert row["gains"] == {"cover": None}
 
 

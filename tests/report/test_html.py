@@ -14,7 +14,7 @@ from mncover.errors import SettingsError
 from mncover.report import html_tests
 from mncover.report.html import write_html
 from mncover.report.html_overview import _coarse, heatmaps
-from mncover.report.html_tests import PageMaker, pieces
+from mncover.report.html_tests import PageMaker, ShownOwner, pieces
 from mncover.selection.cases import cases_of
 from mncover.selection.scores import score_cases
 from mncover.suites.rows import Rows
@@ -77,9 +77,9 @@ def test_failing_and_redundant_cases_are_those_of_the_data(measured: Coverage) -
         assert page.curve[-1][0] == sum(len(cases.rows[i]) for i in mine)
         for case in page.failing_cases:
             assert any(text.passes is False for text in case.texts)
-    # The second and third copy of a text are redundant; the first is what they are most like.
+    # The second and third copy of a text are redundant; the first hit everything before them.
     copies = [case for case in pages[0].redundant_cases if case.number in (1, 2)]
-    assert [case.like for case in copies] == [SCRIPT, SCRIPT]
+    assert [case.owner for case in copies] == [ShownOwner(SCRIPT, 0, 100.0)] * 2
 
 
 def test_long_lists_are_cut_and_say_so(

@@ -19,7 +19,9 @@ from mncover.types import Text
 
 UNKNOWN = -1
 
-# Column -> type. `case` numbers the cases of a suite of tests, or is UNKNOWN.
+# Column -> type. `case` numbers the cases of a suite of tests, or is UNKNOWN. `owner` is the row of
+# the earlier text that was the first to hit most of what a text hits, or UNKNOWN, and `owned` the
+# share that it hit first (`owners.py`).
 COLUMNS: dict[str, str] = {
     "run": "<i4",
     "number": "<i8",
@@ -30,6 +32,8 @@ COLUMNS: dict[str, str] = {
     "truncated": "|b1",
     "label": "<i4",
     "prediction": "<i4",
+    "owner": "<i4",
+    "owned": "<f4",
 }
 NEW_TYPE = "<i8"
 
@@ -69,14 +73,18 @@ class Table:
         signatures: Signatures | None = None,
         **columns: Any,
     ) -> Table:
-        """Return a table of the given columns; a single value stands for every row."""
+        """Return a table of the given columns; a single value stands for every row.
+
+        Owners may be left out if they are not known.
+        """
         n = len(texts)
         signs = np.empty((n, 0), dtype=np.float16) if signatures is None else signatures
 
         def full(values: Any, shape: tuple[int, ...], kind: str) -> NDArray[Any]:
             return np.array(np.broadcast_to(np.asarray(values), shape), dtype=kind)
 
-        known = {name: full(columns[name], (n,), kind) for name, kind in COLUMNS.items()}
+        given = {"owner": UNKNOWN, "owned": 0.0, **columns}
+        known = {name: full(given[name], (n,), kind) for name, kind in COLUMNS.items()}
         added = {name: full(cells, (2, n), NEW_TYPE) for name, cells in new.items()}
         return cls(known, added, probabilities.astype("<f4"), tuple(texts), signs)
 
@@ -114,11 +122,18 @@ class Table:
             columns[name] = lookup[columns[name]].astype(COLUMNS[name])
         return replace(self, columns=columns)
 
-    def in_order(self) -> Table:
-        """Return the rows by run and number, each row once."""
+    def in_order(self) -> tuple[Table, NDArray[np.int64]]:
+        """Return the rows by run and number, each row once, and where every row went.
+
+        An owner that is not before its text any more is forgotten.
+        """
         keys = np.stack([self["run"].astype(np.int64), self["number"]], axis=1)
-        _, first = np.unique(keys, axis=0, return_index=True)
-        return self.take(first)
+        _, first, places = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+        places = places.ravel()  # NumPy 2.0 returns a column
+        table = self.take(first).renumbered(owner=np.append(places, UNKNOWN))
+        later = table["owner"] >= np.arange(len(table))
+        table["owner"][later], table["owned"][later] = UNKNOWN, 0.0
+        return table, places
 
     def check(self, n_runs: int, n_contexts: int) -> None:
         """Refuse a table whose columns do not fit together; it may come from a stranger."""
@@ -136,6 +151,14 @@ class Table:
             values = self[name]
             if n and (values.min() < low or values.max() >= end):
                 raise DataFileError(f"the column '{name}' of its table has values out of range")
+        self._check_owners()
+
+    def _check_owners(self) -> None:
+        owner, owned = self["owner"], self["owned"]
+        if (owner < UNKNOWN).any() or (owner >= np.arange(len(self))).any():
+            raise DataFileError("the column 'owner' of its table has values out of range")
+        if not ((owned >= 0) & (owned <= 1)).all():  # which NaN is not
+            raise DataFileError("the column 'owned' of its table has values out of range")
 
 
 def _stacked(tables: Sequence[Signatures]) -> Signatures:
