@@ -72,7 +72,7 @@ def united(owners: Sequence[Owners | None], places: Sequence[NDArray[np.int64]])
     if not known:
         return None
     first = np.minimum.reduce(known)
-    return table_of(first, first.shape)
+    return np.where(first == _NOBODY, UNKNOWN, first).astype(OWNERS_TYPE)
 
 
 class Block(NamedTuple):
@@ -95,30 +95,28 @@ class Owned(NamedTuple):
 NOT_OWNED = Owned(UNKNOWN, 0.0)
 
 
-def with_first_hits(
-    owners: Owners, rows: NDArray[np.int64], blocks: Iterable[Block]
-) -> NDArray[np.int64]:
+def with_first_hits(owners: Owners, rows: NDArray[np.int64], blocks: Iterable[Block]) -> Owners:
     """Return the owner of every cell, flat, once texts with these rows have hit theirs.
 
-    A cell that has an owner keeps it if its row is smaller; one without has a number that is
-    larger than any row.
+    Until then a cell without an owner has a number larger than any row. Behind all cells is one
+    more, where UNKNOWN leads as an index: nobody can own it.
     """
-    first = np.where(owners == UNKNOWN, _NOBODY, owners).ravel().astype(np.int64)
+    first = np.append(np.where(owners == UNKNOWN, _NOBODY, owners), UNKNOWN).astype(OWNERS_TYPE)
+    numbers = rows.astype(OWNERS_TYPE)
     for texts, cells in blocks:
-        mine = np.broadcast_to(rows[texts][:, None], cells.shape)
-        new = (cells >= 0) & (mine < first[cells])
-        np.minimum.at(first, cells[new], mine[new])
+        mine = numbers[texts][:, None]
+        text, place = np.nonzero(mine < first[cells])
+        np.minimum.at(first, cells[text, place], mine[text, 0])
     return first
 
 
 def owners_of(
-    first: NDArray[np.int64], rows: NDArray[np.int64], cells: NDArray[np.int32]
+    first: Owners, rows: NDArray[np.int64], cells: NDArray[np.int32]
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return the owner of each text of a block, the earliest of several, and its share."""
     n, size = cells.shape
-    hit = cells >= 0
-    who = np.where(hit, first.astype(np.int32)[cells], UNKNOWN)
-    who[who == rows[:, None]] = UNKNOWN  # a text does not make itself redundant
+    who = first[cells]
+    who[who == rows.astype(OWNERS_TYPE)[:, None]] = UNKNOWN  # a text does not own itself
     who.sort(axis=1)
     starts = np.flatnonzero(np.diff(who, axis=1, prepend=UNKNOWN - 1))  # of runs of one owner
     owner, counts = who.ravel()[starts].astype(np.int64), np.diff(starts, append=n * size)
@@ -128,9 +126,9 @@ def owners_of(
     best = np.maximum.reduceat(keys, np.searchsorted(starts, np.arange(n) * size))
     most = best >> 32
     found = np.where(most > 0, _NOBODY - (best & (2**32 - 1)), UNKNOWN)
-    return found, most / np.maximum(hit.sum(axis=1), 1)
+    return found, most / np.maximum((cells >= 0).sum(axis=1), 1)
 
 
-def table_of(first: NDArray[np.int64], shape: tuple[int, ...]) -> Owners:
-    """Return the owners of cells, flat, as a table."""
-    return np.where(first == _NOBODY, UNKNOWN, first).astype(OWNERS_TYPE).reshape(shape)
+def table_of(first: Owners, shape: tuple[int, ...]) -> Owners:
+    """Return what `with_first_hits` did as a table."""
+    return np.where(first == _NOBODY, UNKNOWN, first)[:-1].reshape(shape)

@@ -145,20 +145,13 @@ class Table:
             raise DataFileError("the probabilities in its table have the wrong shape")
         if self.signatures.ndim != 2 or len(self.signatures) != n:
             raise DataFileError("the signatures in its table have the wrong shape")
-        limits = {"run": (0, n_runs), "context": (0, n_contexts)}
+        one = np.nextafter(np.float32(1), np.float32(2))  # excluded, so that 1 is not
+        limits: dict[str, Any] = {"run": (0, n_runs), "context": (0, n_contexts), "owned": (0, one)}
         limits |= {name: (UNKNOWN, max(n_labels, 0)) for name in ("label", "prediction")}
+        limits["owner"] = (UNKNOWN, np.arange(n))
         for name, (low, end) in limits.items():
-            values = self[name]
-            if n and (values.min() < low or values.max() >= end):
+            if not ((self[name] >= low) & (self[name] < end)).all():  # not so for NaN
                 raise DataFileError(f"the column '{name}' of its table has values out of range")
-        self._check_owners()
-
-    def _check_owners(self) -> None:
-        owner, owned = self["owner"], self["owned"]
-        if (owner < UNKNOWN).any() or (owner >= np.arange(len(self))).any():
-            raise DataFileError("the column 'owner' of its table has values out of range")
-        if not ((owned >= 0) & (owned <= 1)).all():  # which NaN is not
-            raise DataFileError("the column 'owned' of its table has values out of range")
 
 
 def _stacked(tables: Sequence[Signatures]) -> Signatures:
