@@ -82,6 +82,32 @@ def test_failing_and_redundant_cases_are_those_of_the_data(measured: Coverage) -
     assert [case.owner for case in copies] == [ShownOwner(SCRIPT, 0, 100.0)] * 2
 
 
+def test_a_redundant_case_names_the_other_case_that_owns_most_of_a_text(
+    measured: Coverage, tmp_path: Path
+) -> None:
+    cases, table = cases_of(measured.data), measured.data.table
+    case_of = {row: case for case, rows in enumerate(cases.rows) for row in rows.tolist()}
+    shown = [one for page in PageMaker(cases, 1.0, None).pages() for one in page.redundant_cases]
+    assert len(shown) == len(cases)
+    assert any(len(rows) > 1 for rows in cases.rows)
+    for case, one in enumerate(shown):
+        best = (0.0, -1)
+        for row in cases.rows[case].tolist():
+            owner, share = int(table["owner"][row]), float(table["owned"][row])
+            if owner >= 0 and case_of[owner] != case and share > best[0]:
+                best = (share, owner)
+        share, owner = best
+        if not share:
+            assert one.owner is None
+            continue
+        number = int(cases.number[case_of[owner]])
+        assert one.owner == ShownOwner(html_tests._flat(table.texts[owner]), number, 100 * share)
+    assert shown[0].owner is None  # nothing was before it
+    write_html(measured.data, FILE, tmp_path / "html", redundant_at=0.5)
+    pages = sorted((tmp_path / "html" / "tests").iterdir())
+    assert "(case 0, 100.0 % of a sample)" in pages[0].read_text(encoding="utf-8")
+
+
 def test_long_lists_are_cut_and_say_so(
     measured: Coverage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
