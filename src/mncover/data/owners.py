@@ -1,8 +1,8 @@
 """Which text first hit a cell, for a fixed sample of neurons: what makes a later text redundant.
 
 A cell is owned by the first text that hit it, in the order of the run. The owner of a text is the
-earlier text that owns most of its cells. All neurons would take gigabytes; of a text's redundancy
-a sample tells as much.
+earlier text that owns more of its cells than any other. It is a sample because a row number for
+every cell of a model would not be small. No torch here.
 """
 
 from __future__ import annotations
@@ -98,8 +98,8 @@ NOT_OWNED = Owned(UNKNOWN, 0.0)
 def with_first_hits(owners: Owners, rows: NDArray[np.int64], blocks: Iterable[Block]) -> Owners:
     """Return the owner of every cell, flat, once texts with these rows have hit theirs.
 
-    Until then a cell without an owner has a number larger than any row. Behind all cells is one
-    more, where UNKNOWN leads as an index: nobody can own it.
+    A cell that is still without one has a number larger than any row. Behind all cells is one more,
+    which UNKNOWN leads to as an index and which nobody can own.
     """
     first = np.append(np.where(owners == UNKNOWN, _NOBODY, owners), UNKNOWN).astype(OWNERS_TYPE)
     numbers = rows.astype(OWNERS_TYPE)

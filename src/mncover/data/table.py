@@ -20,8 +20,8 @@ from mncover.types import Text
 UNKNOWN = -1
 
 # Column -> type. `case` numbers the cases of a suite of tests, or is UNKNOWN. `owner` is the row of
-# the earlier text that was the first to hit most of what a text hits, or UNKNOWN, and `owned` the
-# share that it hit first (`owners.py`).
+# the earlier text that was the first to hit more of a text's cells than any other, or UNKNOWN, and
+# `owned` the share that it hit first (`owners.py`).
 COLUMNS: dict[str, str] = {
     "run": "<i4",
     "number": "<i8",

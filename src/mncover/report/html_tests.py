@@ -44,7 +44,7 @@ class ShownText:
 
 @dataclass(frozen=True, slots=True)
 class ShownOwner:
-    """The text that was the first to hit most of what a case hits, and how much of a sample.
+    """The text that was the first to hit more of a case's bins than any other, and how many.
 
     `case` is None if the case that it belongs to is not among those of the run.
     """
