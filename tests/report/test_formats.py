@@ -194,6 +194,11 @@ def test_json_has_every_number_by_criterion(three: Coverage) -> None:
         assert shares == gains(three.data, name).tolist()
     assert [row["novelty"] for row in content["rows"]] == novelty(three.data).tolist()
     assert [row["text"] for row in content["rows"]] == list(three.data.table.texts)
+    for name in ("owner", "owned"):
+        known = (three.data.table["owner"] >= 0).tolist()
+        values = zip(known, three.data.table[name].tolist(), strict=True)
+        assert [row[name] for row in content["rows"]] == [v if ok else None for ok, v in values]
+    assert any(known)
 
 
 def test_json_says_null_where_something_is_not_known() -> None:
@@ -202,8 +207,8 @@ def test_json_says_null_where_something_is_not_known() -> None:
     (context,) = to_json(cov.result())["contexts"]
     assert (context["redundant"], context["accuracy"], context["failure_rate"]) == (None,) * 3
     row = rows_to_json(cov.data)[0]
-    unknown = ("case", "label", "prediction", "probabilities", "novelty")
-    assert [row[name] for name in unknown] == [None] * 5
+    unknown = ("case", "label", "prediction", "probabilities", "novelty", "owner", "owned")
+    assert [row[name] for name in unknown] == [None] * 7
     assert row["gains"] == {"cover": None}
 
 

@@ -14,7 +14,7 @@ from mncover.errors import SettingsError
 from mncover.report import html_tests
 from mncover.report.html import write_html
 from mncover.report.html_overview import _coarse, heatmaps
-from mncover.report.html_tests import PageMaker, pieces
+from mncover.report.html_tests import PageMaker, ShownOwner, pieces
 from mncover.selection.cases import cases_of
 from mncover.selection.scores import score_cases
 from mncover.suites.rows import Rows
@@ -77,9 +77,35 @@ def test_failing_and_redundant_cases_are_those_of_the_data(measured: Coverage) -
         assert page.curve[-1][0] == sum(len(cases.rows[i]) for i in mine)
         for case in page.failing_cases:
             assert any(text.passes is False for text in case.texts)
-    # The second and third copy of a text are redundant; the first is what they are most like.
+    # The second and third copy of a text are redundant; the first hit everything before them.
     copies = [case for case in pages[0].redundant_cases if case.number in (1, 2)]
-    assert [case.like for case in copies] == [SCRIPT, SCRIPT]
+    assert [case.owner for case in copies] == [ShownOwner(SCRIPT, 0, 100.0)] * 2
+
+
+def test_a_redundant_case_names_the_other_case_that_owns_most_of_a_text(
+    measured: Coverage, tmp_path: Path
+) -> None:
+    cases, table = cases_of(measured.data), measured.data.table
+    case_of = {row: case for case, rows in enumerate(cases.rows) for row in rows.tolist()}
+    shown = [one for page in PageMaker(cases, 1.0, None).pages() for one in page.redundant_cases]
+    assert len(shown) == len(cases)
+    assert any(len(rows) > 1 for rows in cases.rows)
+    for case, one in enumerate(shown):
+        best = (0.0, -1)
+        for row in cases.rows[case].tolist():
+            owner, share = int(table["owner"][row]), float(table["owned"][row])
+            if owner >= 0 and case_of[owner] != case and share > best[0]:
+                best = (share, owner)
+        share, owner = best
+        if not share:
+            assert one.owner is None
+            continue
+        number = int(cases.number[case_of[owner]])
+        assert one.owner == ShownOwner(html_tests._flat(table.texts[owner]), number, 100 * share)
+    assert shown[0].owner is None  # nothing was before it
+    write_html(measured.data, FILE, tmp_path / "html", redundant_at=0.5)
+    pages = sorted((tmp_path / "html" / "tests").iterdir())
+    assert "(case 0, 100.0 % of a sample)" in pages[0].read_text(encoding="utf-8")
 
 
 def test_long_lists_are_cut_and_say_so(

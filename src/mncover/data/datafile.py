@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from mncover.data.files import replacing
 from mncover.data.identity import Identity, MaskSummary, Measured, Run
 from mncover.data.layout import Layout
+from mncover.data.owners import OWNERS_TYPE, Owners, check_owners
 from mncover.data.signatures import SignatureSpace
 from mncover.data.store import CoverageData
 from mncover.data.table import COLUMNS, NEW_TYPE, UNKNOWN, NewCells, Signatures, Table
@@ -35,12 +36,13 @@ from mncover.types import Settings, Text, __version__, are_texts
 
 # 1: the first. 2: masks, a map of mnCover for each context, and what each text adds to it;
 # suites of tests, and the case of each text. 3: any criteria, each with its maps and new cells;
-# signatures, if they were kept.
+# signatures and owners, if they were kept.
 FORMAT_VERSION = 3
 
 DEFAULT_NAME = "run.mncover"
 HEADER, TEXTS, PROBABILITIES = "header.json", "texts.json", "probabilities.npy"
 SUITES, SIGNATURES, SPACE = "suites.json", "signatures.npy", "space/"
+OWNERS = "owners.npy"
 NAMES = ("model", "model_fingerprint", "tokenizer_fingerprint", "ranges_fingerprint")
 MAX_MEMBER_BYTES = 2**31  # more than any suite needs, less than what would fill a machine
 
@@ -73,13 +75,21 @@ def _contents(data: CoverageData) -> Iterator[_Content]:
     for criterion, cells in table.new.items():
         yield f"new/{criterion}.npy", partial(_npy, cells), True
     yield PROBABILITIES, partial(_npy, table.probabilities), True
+    yield from _optional_contents(data)
+    yield TEXTS, partial(_json, table.texts), True
+
+
+def _optional_contents(data: CoverageData) -> Iterator[_Content]:
+    """Yield what not every file has."""
     if data.space is not None:
-        yield SIGNATURES, partial(_npy, table.signatures.astype("<f2", copy=False)), False
+        signatures = data.table.signatures.astype("<f2", copy=False)
+        yield SIGNATURES, partial(_npy, signatures), False
         for name, array in data.space.arrays().items():
             yield f"{SPACE}{name}.npy", partial(_npy, array), True
+    if data.owners is not None:
+        yield OWNERS, partial(_npy, data.owners), True
     if data.outlines:
         yield SUITES, partial(_json, data.outlines), True
-    yield TEXTS, partial(_json, table.texts), True
 
 
 def _members(contents: Sequence[_Content]) -> Iterator[_Member]:
@@ -232,6 +242,7 @@ def _read(archive: zipfile.ZipFile) -> CoverageData:
     if probabilities.ndim != 2 or probabilities.shape[1] != len(data.identity.labels):
         raise DataFileError("its probabilities do not fit its labels")
     data.table.check(len(data.runs), len(data.contexts))
+    data.owners = _owners(archive, sums, data)
     _check_cases(data)
     return data
 
@@ -249,6 +260,16 @@ def _signatures(
     if signatures.shape[1:] != (space.size,):
         raise DataFileError("its signatures do not fit their projection")
     return space, signatures
+
+
+def _owners(archive: zipfile.ZipFile, sums: dict[str, str], data: CoverageData) -> Owners | None:
+    """Return which text hit the cells of a sample first; nothing if that was not kept."""
+    if OWNERS not in sums:
+        return None
+    owners: Owners = _array(_member(archive, OWNERS, sums), OWNERS_TYPE)
+    identity = data.identity
+    check_owners(owners, identity.layout, identity.main.cells, len(data.table))
+    return owners
 
 
 def _check_cases(data: CoverageData) -> None:
@@ -292,10 +313,12 @@ def _member(archive: zipfile.ZipFile, name: str, sums: dict[str, str]) -> bytes:
 
 
 def _column(archive: zipfile.ZipFile, name: str, header: dict[str, Any], n: int) -> NDArray[Any]:
-    """Return a column of the table; one that came later than the file's version is unknown."""
-    if header["version"] == 1 and name == "case":
-        return np.full(n, UNKNOWN, dtype=COLUMNS[name])
-    return _array(_member(archive, f"table/{name}.npy", header["checksums"]), COLUMNS[name])
+    """Return a column of the table; one that came later than the file is unknown."""
+    member, sums = f"table/{name}.npy", header["checksums"]
+    later = header["version"] == 1 and name == "case"
+    if later or (name in ("owner", "owned") and member not in sums):
+        return np.full(n, 0.0 if name == "owned" else UNKNOWN, dtype=COLUMNS[name])
+    return _array(_member(archive, member, sums), COLUMNS[name])
 
 
 def _new_cells(archive: zipfile.ZipFile, criterion: str, header: Any, n: int) -> NewCells:

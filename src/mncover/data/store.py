@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from threading import Lock
 from typing import Any
 
@@ -20,9 +21,12 @@ from numpy.typing import NDArray
 
 from mncover.data import maps
 from mncover.data.identity import Identity, Run
+from mncover.data.owners import Owners
+from mncover.data.owners import united as united_owners
 from mncover.data.signatures import SignatureSpace
-from mncover.data.table import Table
+from mncover.data.table import UNKNOWN, Table
 from mncover.data.threads import WORKERS, in_threads
+from mncover.types import Text
 
 Place = tuple[int, int]  # where a byte string is: offset and size
 Blob = Place | Future[Place]
@@ -62,7 +66,7 @@ class BlobStore:
             return self._file.read(size)
 
 
-Snapshot = tuple[dict[str, dict[str, Blob]], list[Table], list[Run]]
+Snapshot = tuple[dict[str, dict[str, Blob]], list[Table], list[Run], Owners | None]
 
 
 class CoverageData:
@@ -79,6 +83,7 @@ class CoverageData:
         self.outlines: dict[str, dict[str, Any]] = {}
         self._rows = [Table.empty(len(identity.labels), identity.names)]  # one after the other
         self.space: SignatureSpace | None = None  # if signatures were kept
+        self.owners: Owners | None = None  # if texts were run in order; never changed in place
         self._blobs = BlobStore()
         self._contexts: dict[str, dict[str, Blob]] = {}  # what was packed so far
 
@@ -150,15 +155,19 @@ class CoverageData:
     def snapshot(self) -> Snapshot:
         """Return what `restore` needs to undo everything that comes after; it copies little."""
         packed = {context: dict(blobs) for context, blobs in self._contexts.items()}
-        return packed, list(self._rows), list(self.runs)
+        return packed, list(self._rows), list(self.runs), self.owners
 
     def restore(self, snapshot: Snapshot) -> None:
         """Go back to a snapshot."""
-        self._contexts, self._rows, self.runs = snapshot
+        self._contexts, self._rows, self.runs, self.owners = snapshot
 
     def add_rows(self, rows: Table) -> None:
         """Add rows; their `run` and `context` count in this object's lists."""
         self._rows.append(rows)
+
+    def each_text(self) -> Iterator[Text]:
+        """Yield the texts of all rows in order."""
+        return chain.from_iterable(rows.texts for rows in self._rows)
 
     def rows_in(self, run: int) -> int:
         """Return how many rows a run has."""
@@ -178,8 +187,10 @@ class CoverageData:
         united.space = self.space or other.space
         united.runs = sorted({*self.runs, *other.runs}, key=lambda run: (run.created, run.id))
         names = list(dict.fromkeys([*self.contexts, *other.contexts]))
-        both = [_rows_for(data, united.runs, names) for data in (self, other)]
-        rows = Table.joined(both).in_order()
+        n = len(self.table)
+        mine = _rows_for(self, united.runs, names, 0)
+        rows, places = Table.joined([mine, _rows_for(other, united.runs, names, n)]).in_order()
+        united.owners = united_owners([self.owners, other.owners], [places[:n], places[n:]])
         order = _first_appearance(rows["context"], len(names))
         united.table = rows.renumbered(context=np.argsort(order))
         for i in order:
@@ -189,11 +200,12 @@ class CoverageData:
         return united
 
 
-def _rows_for(data: CoverageData, runs: list[Run], contexts: list[str]) -> Table:
-    """Return the rows with runs and contexts counted in the given lists."""
+def _rows_for(data: CoverageData, runs: list[Run], contexts: list[str], start: int) -> Table:
+    """Return the rows with runs and contexts counted in the given lists, and rows from a number."""
     run = np.array([runs.index(r) for r in data.runs], dtype=np.int64)
     context = np.array([contexts.index(c) for c in data.contexts], dtype=np.int64)
-    return data.table.renumbered(run=run, context=context)
+    owner = np.append(np.arange(start, start + len(data.table)), UNKNOWN)
+    return data.table.renumbered(run=run, context=context, owner=owner)
 
 
 def _first_appearance(column: NDArray[np.int32], n: int) -> NDArray[np.int64]:

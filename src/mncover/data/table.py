@@ -19,7 +19,9 @@ from mncover.types import Text
 
 UNKNOWN = -1
 
-# Column -> type. `case` numbers the cases of a suite of tests, or is UNKNOWN.
+# Column -> type. `case` numbers the cases of a suite of tests, or is UNKNOWN. `owner` is the row of
+# the earlier text that was the first to hit more of a text's cells than any other, or UNKNOWN, and
+# `owned` the share that it hit first (`owners.py`).
 COLUMNS: dict[str, str] = {
     "run": "<i4",
     "number": "<i8",
@@ -30,6 +32,8 @@ COLUMNS: dict[str, str] = {
     "truncated": "|b1",
     "label": "<i4",
     "prediction": "<i4",
+    "owner": "<i4",
+    "owned": "<f4",
 }
 NEW_TYPE = "<i8"
 
@@ -69,14 +73,18 @@ class Table:
         signatures: Signatures | None = None,
         **columns: Any,
     ) -> Table:
-        """Return a table of the given columns; a single value stands for every row."""
+        """Return a table of the given columns; a single value stands for every row.
+
+        Owners may be left out if they are not known.
+        """
         n = len(texts)
         signs = np.empty((n, 0), dtype=np.float16) if signatures is None else signatures
 
         def full(values: Any, shape: tuple[int, ...], kind: str) -> NDArray[Any]:
             return np.array(np.broadcast_to(np.asarray(values), shape), dtype=kind)
 
-        known = {name: full(columns[name], (n,), kind) for name, kind in COLUMNS.items()}
+        given = {"owner": UNKNOWN, "owned": 0.0, **columns}
+        known = {name: full(given[name], (n,), kind) for name, kind in COLUMNS.items()}
         added = {name: full(cells, (2, n), NEW_TYPE) for name, cells in new.items()}
         return cls(known, added, probabilities.astype("<f4"), tuple(texts), signs)
 
@@ -114,11 +122,18 @@ class Table:
             columns[name] = lookup[columns[name]].astype(COLUMNS[name])
         return replace(self, columns=columns)
 
-    def in_order(self) -> Table:
-        """Return the rows by run and number, each row once."""
+    def in_order(self) -> tuple[Table, NDArray[np.int64]]:
+        """Return the rows by run and number, each row once, and where every row went.
+
+        An owner that is not before its text any more is forgotten.
+        """
         keys = np.stack([self["run"].astype(np.int64), self["number"]], axis=1)
-        _, first = np.unique(keys, axis=0, return_index=True)
-        return self.take(first)
+        _, first, places = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+        places = places.ravel()  # NumPy 2.0 returns a column
+        table = self.take(first).renumbered(owner=np.append(places, UNKNOWN))
+        later = table["owner"] >= np.arange(len(table))
+        table["owner"][later], table["owned"][later] = UNKNOWN, 0.0
+        return table, places
 
     def check(self, n_runs: int, n_contexts: int) -> None:
         """Refuse a table whose columns do not fit together; it may come from a stranger."""
@@ -130,11 +145,12 @@ class Table:
             raise DataFileError("the probabilities in its table have the wrong shape")
         if self.signatures.ndim != 2 or len(self.signatures) != n:
             raise DataFileError("the signatures in its table have the wrong shape")
-        limits = {"run": (0, n_runs), "context": (0, n_contexts)}
+        one = np.nextafter(np.float32(1), np.float32(2))  # excluded, so that 1 is not
+        limits: dict[str, Any] = {"run": (0, n_runs), "context": (0, n_contexts), "owned": (0, one)}
         limits |= {name: (UNKNOWN, max(n_labels, 0)) for name in ("label", "prediction")}
+        limits["owner"] = (UNKNOWN, np.arange(n))
         for name, (low, end) in limits.items():
-            values = self[name]
-            if n and (values.min() < low or values.max() >= end):
+            if not ((self[name] >= low) & (self[name] < end)).all():  # not so for NaN
                 raise DataFileError(f"the column '{name}' of its table has values out of range")
 
 

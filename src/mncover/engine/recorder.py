@@ -21,6 +21,7 @@ from mncover.data import datafile
 from mncover.data.files import Say, Unfinished, partial_path, silent
 from mncover.data.identity import Identity, Run
 from mncover.data.maps import Bits
+from mncover.data.owners import NOT_OWNED, Block, Owned
 from mncover.data.store import CoverageData
 from mncover.data.table import UNKNOWN, NewCells, Signatures, Table
 from mncover.engine.batches import Tokens
@@ -29,7 +30,7 @@ from mncover.engine.first_hits import FirstHits, cuts_at, most_maps
 from mncover.engine.kernels.base import Array
 from mncover.engine.measure import Advance, Piece, measure, piece_size
 from mncover.engine.readers import Reader
-from mncover.engine.signatures import PoolReader
+from mncover.engine.sample import Owning, SampleReader, Sampling
 from mncover.engine.windows import Window
 from mncover.report.progress import bar
 from mncover.suites.judging import in_suite_classes
@@ -39,12 +40,13 @@ from mncover.types import Text
 
 
 class _Added(NamedTuple):
-    """What came of texts that were run in order: answers, and new cells [2, texts] by criterion."""
+    """What came of texts that were run in order: answers, new cells [2, texts], some hits."""
 
     tokens: Tokens
     probabilities: NDArray[np.float32]
     signatures: Signatures
     new: dict[str, NewCells]
+    sampled: list[Block]
 
 
 # Adds some texts, which were or will be run, to the maps of their contexts.
@@ -94,6 +96,8 @@ class Recorder:
     def __init__(self, engine: Engine, data: CoverageData, run: Run) -> None:
         self.engine, self.data, self.run = engine, data, run
         self.total = self._on_device(data.total)
+        ranges, device = engine.require_ranges(), engine.subject.device
+        self.sampling = Sampling(ranges, engine.groups[0], device)
         self._open: tuple[str, dict[str, Array]] | None = None
 
     def record(self, rows: Rows) -> None:
@@ -124,7 +128,7 @@ class Recorder:
         )
         numbers = self.engine.sign(None, 0).signatures.shape[1]
         answers = _Answers(len(firsts), self.engine.subject.n_labels, numbers)
-        done = run = 0
+        done, run, owning = 0, 0, Owning(self.data, self.sampling)
         for n, add in self._steps(texts, contexts, advance):
             now = slice(run, run + n)
             run = now.stop
@@ -136,9 +140,14 @@ class Recorder:
                 new = {name: np.zeros((2, len(part)), dtype=np.int64) for name in added.new}
                 for name, counts in added.new.items():
                     new[name][:, places] = counts
-                self._add_rows(part, *answers.of(which[rest]), new)
+                owned = owning.add(part.texts, places, added.sampled)
+                self._add_rows(part, *answers.of(which[rest]), new, owned)
             done += len(part)
             yield done
+
+    def _sampled(self, reader: Reader, texts: int) -> SampleReader:
+        """Return a reader of signatures and of the sample around another."""
+        return SampleReader(self.engine.sign(reader, texts), self.sampling)
 
     def _steps(
         self, texts: list[Text], contexts: list[str], advance: Advance
@@ -153,17 +162,16 @@ class Recorder:
 
     def _windows(self, texts: Sequence[Text], advance: Advance) -> Iterator[tuple[int, _Add]]:
         """Run texts window by window; adding a window walks through its codes."""
-        signed: list[PoolReader] = []
+        readers: list[SampleReader] = []
 
         def wrap(reader: Reader, n: int) -> Reader:
-            signed[:] = [self.engine.sign(reader, n)]
-            return signed[0]
+            readers[:] = [self._sampled(reader, n)]
+            return readers[0]
 
         for window in self.engine.windows([[text] for text in texts], advance, wrap=wrap):
-            signatures = signed[0].signatures[window.which]
-            yield len(window.texts), partial(self._walk, window, signatures)
+            yield len(window.texts), partial(self._walk, window, readers[0])
 
-    def _walk(self, window: Window, signatures: Signatures, contexts: Sequence[str]) -> _Added:
+    def _walk(self, window: Window, reader: SampleReader, contexts: Sequence[str]) -> _Added:
         """Add a window's texts to the maps in order."""
         new = {name: np.zeros((2, len(contexts)), dtype=np.int64) for name in self.total}
         for row, context in enumerate(contexts):
@@ -171,7 +179,8 @@ class Recorder:
                 new[name][:, row] = self.engine.add(window, row, bits, name)
             for name, bits in self._maps_of(context).items():
                 self.engine.add(window, row, bits, name)
-        return _Added(window.tokens, window.probabilities, signatures, new)
+        signatures, sampled = reader.inner.signatures[window.which], reader.blocks(window.which)
+        return _Added(window.tokens, window.probabilities, signatures, new, sampled)
 
     def _pieces(
         self, texts: Sequence[Text], cuts: Sequence[slice], advance: Advance
@@ -188,7 +197,8 @@ class Recorder:
         which = np.array([place[context] for context in contexts], dtype=np.int64)
         hits = FirstHits.over(engine.setup, self.total, len(names))
         assert hits is not None
-        reader = engine.sign(hits.reader(np.arange(len(which)), which), len(which))
+        every = np.arange(len(which))
+        reader = self._sampled(hits.reader(every, which), len(which))
         what = piece.texts, piece.tokens, reader, engine.batch_size, advance
         probabilities = measure(engine.taps, *what)
         for number, context in enumerate(names):
@@ -198,7 +208,8 @@ class Recorder:
             for bits in target.bits:
                 self.total[name] |= bits
         new = {name: hits.new(name, len(which)) for name in hits.targets}
-        return _Added(piece.tokens, probabilities, reader.signatures, new)
+        signatures, sampled = reader.inner.signatures, reader.blocks(every)
+        return _Added(piece.tokens, probabilities, signatures, new, sampled)
 
     def close(self) -> None:
         """Put the context that is being filled into the data."""
@@ -246,6 +257,7 @@ class Recorder:
         probabilities: NDArray[np.float32],
         signatures: Signatures,
         new: dict[str, NewCells],
+        owned: Owned = NOT_OWNED,
     ) -> None:
         if self.run not in self.data.runs:
             self.data.runs.append(self.run)
@@ -269,6 +281,8 @@ class Recorder:
                 truncated=truncated,
                 label=rows.labels,
                 prediction=self.engine.subject.predictions(probabilities),
+                owner=owned.owner,
+                owned=owned.share,
             )
         )
 

@@ -6,6 +6,7 @@ import difflib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +43,18 @@ class ShownText:
 
 
 @dataclass(frozen=True, slots=True)
+class ShownOwner:
+    """The text that was the first to hit more of a case's bins than any other, and how many.
+
+    `case` is None if the case that it belongs to is not among those of the run.
+    """
+
+    text: str
+    case: int | None
+    percent: float
+
+
+@dataclass(frozen=True, slots=True)
 class ShownCase:
     """A case with some of its texts."""
 
@@ -49,7 +62,7 @@ class ShownCase:
     texts: list[ShownText]
     right: str = ""
     left_out: int = 0
-    like: str = ""  # of a redundant case: the text of the kept case most like it
+    owner: ShownOwner | None = None  # of a redundant case, if it is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +139,7 @@ class PageMaker:
             failing=len(failing),
             redundant=None if redundant is None else len(redundant),
             failing_cases=[self._shown(test, case) for case in failing[:MOST_FAILING]],
-            redundant_cases=[] if redundant is None else self._shown_redundant(mine, redundant),
+            redundant_cases=[] if redundant is None else self._shown_redundant(redundant),
             curve=self._curve(mine),
             newly_failing=[self._shown(test, case) for case in newly[:MOST_CHANGED]],
             newly_passing=[self._shown(test, case) for case in fixed[:MOST_CHANGED]],
@@ -173,25 +186,33 @@ class PageMaker:
 
     # Redundant cases, and the curve.
 
-    def _shown_redundant(self, mine: Indices, redundant: Indices) -> list[ShownCase]:
-        """Return redundant cases, each with the kept case that shares most words with it."""
-        kept = np.setdiff1d(mine, redundant).tolist()
-        words = {case: _words(self.cases.texts(case)[0]) for case in kept}
+    def _shown_redundant(self, redundant: Indices) -> list[ShownCase]:
+        """Return redundant cases, each with what makes it redundant."""
         shown = []
         for case in redundant[:MOST_REDUNDANT].tolist():
             first, *others = self.cases.texts(case)
-            mine_words = _words(first)
-            before = [other for other in kept if other < case][-2000:]
-            shares = [
-                len(mine_words & words[other]) / max(1, len(mine_words | words[other]))
-                for other in before
-            ]
-            best = before[int(np.argmax(shares))] if any(shares) else None
-            like = "" if best is None else _flat(self.cases.texts(best)[0])
             texts = [ShownText(pieces(first, None), "", None, None)]
-            number = int(self.cases.number[case])
-            shown.append(ShownCase(number, texts, left_out=len(others), like=like))
+            number, owner = int(self.cases.number[case]), self._owner(case)
+            shown.append(ShownCase(number, texts, left_out=len(others), owner=owner))
         return shown
+
+    def _owner(self, case: int) -> ShownOwner | None:
+        """Return the owner of the text of a case that another case owns most of."""
+        table, rows = self.cases.data.table, self.cases.rows[case]
+        owners = table["owner"][rows]
+        shares = np.where(np.isin(owners, [UNKNOWN, *rows]), 0.0, table["owned"][rows])
+        if not shares.any():
+            return None
+        best = int(np.argmax(shares))
+        row = int(owners[best])
+        number = self._case_numbers.get(row)
+        return ShownOwner(_flat(table.texts[row]), number, 100 * float(shares[best]))
+
+    @cached_property
+    def _case_numbers(self) -> dict[int, int]:
+        """The number of the case that each row of the run belongs to."""
+        numbered = zip(self.cases.number.tolist(), self.cases.rows, strict=True)
+        return {row: number for number, rows in numbered for row in rows.tolist()}
 
     def _curve(self, mine: Indices) -> list[tuple[int, float]]:
         """Return what the test has added to the main criterion after some of its texts."""
@@ -199,10 +220,6 @@ class PageMaker:
         rows = np.concatenate([self.cases.rows[case] for case in mine])
         shares = np.cumsum(gains(data, data.identity.main.name, rows))
         return [] if np.isnan(shares).any() else thinned(shares, CURVE_POINTS)
-
-
-def _words(text: Text) -> frozenset[str]:
-    return frozenset(re.findall(r"\w+", _flat(text).casefold()))
 
 
 def _flat(text: Text) -> str:

@@ -70,9 +70,14 @@ def rows_to_json(data: CoverageData) -> list[dict[str, Any]]:
             "probabilities": _shares(table.probabilities[i].tolist()),
             "gains": {name: shares[i] for name, shares in added.items()},
             "novelty": new[i],
+            **_owner(int(table["owner"][i]), float(table["owned"][i])),
         }
         for i, text in enumerate(table.texts)
     ]
+
+
+def _owner(row: int, share: float) -> dict[str, Any]:
+    return {"owner": None, "owned": None} if row == UNKNOWN else {"owner": row, "owned": share}
 
 
 def _numbers(values: Any) -> list[float | None]:

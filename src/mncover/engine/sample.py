@@ -1,0 +1,168 @@
+"""Keep what each text hits in a fixed sample of neurons, and find its owner (`data/owners.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mncover.criteria.base import Group
+from mncover.criteria.binned import BINS
+from mncover.data.layout import Kind
+from mncover.data.owners import (
+    NOT_OWNED,
+    Block,
+    Owned,
+    Sampled,
+    nobody,
+    owners_of,
+    sample_of,
+    table_of,
+    with_first_hits,
+)
+from mncover.data.store import CoverageData
+from mncover.data.table import UNKNOWN
+from mncover.engine.batches import Batch, Rows
+from mncover.engine.ranges import Ranges
+from mncover.engine.signatures import PoolReader
+from mncover.engine.taps import Read
+from mncover.types import Text
+
+BLOCK_CELLS = 2**20  # that are made at a time: they take several numbers of double precision each
+
+
+class _Layer(NamedTuple):
+    """The sampled neurons of a layer: the ranges [rows, columns], and the first cell of each."""
+
+    sampled: Sampled
+    low: Tensor
+    high: Tensor
+    cells: Tensor
+
+
+class Sampling:
+    """What is sampled while texts run; nothing, if the main criterion has no bins."""
+
+    def __init__(self, ranges: Ranges, main: Group, device: torch.device) -> None:
+        self.bins = main.cells
+        self.layers: dict[int, _Layer] = {}
+        spans = dict(ranges.layout.spans())
+        start = 0
+        for one in sample_of(ranges.layout) if main.coding is BINS else ():
+            shape = one.site.rows, len(one.columns)
+            bounds = (
+                values[spans[one.site]].reshape(one.site.rows, -1)[:, one.columns]
+                for values in (ranges.low, ranges.high)
+            )
+            low, high = (torch.as_tensor(values, device=device) for values in bounds)
+            neurons = torch.arange(start, start + one.neurons, device=device).view(shape)
+            self.layers[one.site.layer] = _Layer(one, low, high, neurons * self.bins)
+            start += one.neurons
+
+    def cells(self, layer: int, states: Tensor) -> Tensor:
+        """Return the cells [texts, n] that sampled states [texts, T, columns] hit."""
+        _, low, high, first = self.layers[layer]
+        length = states.shape[1]
+        codes = BINS.codes(torch, states, low[:length], high[:length], self.bins)
+        cells = torch.where(codes < 0, UNKNOWN, first[:length] + codes)
+        return cells.to(torch.int32).flatten(1)
+
+
+# Texts that ran together, and their sampled states [texts, T, columns] by layer.
+_Kept = tuple[Rows, dict[int, Tensor]]
+
+
+class SampleReader:
+    """Hands every site to a reader of signatures, and keeps the sampled states."""
+
+    def __init__(self, inner: PoolReader, sampling: Sampling) -> None:
+        self.inner, self.sampling = inner, sampling
+        self._kept: dict[int, list[_Kept]] = {}  # by length
+
+    def begin(self, batch: Batch) -> Read:
+        """Take a batch."""
+        states: dict[int, Tensor] = {}
+        self._kept.setdefault(batch.ids.shape[1], []).append((batch.rows, states))
+        return partial(self._read, self.inner.begin(batch), len(batch.rows), states)
+
+    def end(self) -> None:
+        """Finish the inner reader."""
+        self.inner.end()
+
+    def _read(
+        self, read: Read, n: int, states: dict[int, Tensor], kind: Kind, layer: int, tensor: Tensor
+    ) -> None:
+        read(kind, layer, tensor)  # which refuses what is not finite
+        if kind == "hidden" and layer in self.sampling.layers:
+            columns = self.sampling.layers[layer].sampled.columns
+            part = tensor[:n, :, columns.start : columns.stop : columns.step]
+            states[layer] = part.clone()  # a view would keep all the states
+
+    def blocks(self, which: Rows) -> list[Block]:
+        """Return what texts hit, given the number under which each of them was run."""
+        if not self.sampling.layers or not len(which):
+            return []
+        return [block for kept in self._kept.values() for block in self._of_length(kept, which)]
+
+    def _of_length(self, kept: list[_Kept], which: Rows) -> Iterator[Block]:
+        """Yield the texts of one length; states leave the device as cells, not one by one."""
+        rows = np.concatenate([rows for rows, _ in kept])
+        place = np.full(int(max(which.max(), rows.max())) + 1, UNKNOWN)
+        place[rows] = np.arange(len(rows))
+        texts = np.flatnonzero(place[which] != UNKNOWN)
+        states = {
+            layer: torch.cat([one[layer] for _, one in kept]) for layer in self.sampling.layers
+        }
+        step = max(1, BLOCK_CELLS // sum(one[0].numel() for one in states.values()))
+        for start in range(0, len(texts), step):
+            mine = texts[start : start + step]
+            at = torch.from_numpy(place[which[mine]])
+            cells = [
+                self.sampling.cells(layer, one[at.to(one.device)]) for layer, one in states.items()
+            ]
+            yield Block(mine, torch.cat(cells, 1).cpu().numpy())
+
+
+class Owning:
+    """Finds the owners of texts that are added to data in order, chunk by chunk.
+
+    A copy of an earlier text is owned by the first such text, whoever owned that one's cells.
+    """
+
+    def __init__(self, data: CoverageData, sampling: Sampling) -> None:
+        self.data, self.sampling = data, sampling
+        self._seen: dict[Text, int] = {}
+        self._rows = 0
+        self._firsts(list(data.each_text()))
+
+    def _firsts(self, texts: Sequence[Text]) -> tuple[Rows, Rows]:
+        """Return the rows that some more texts get, and the row where each text was first."""
+        rows = np.arange(self._rows, self._rows + len(texts))
+        self._rows += len(texts)
+        each = (self._seen.setdefault(*pair) for pair in zip(texts, rows.tolist(), strict=True))
+        return rows, np.fromiter(each, np.int64, len(texts))
+
+    def add(self, texts: Sequence[Text], run: Rows, blocks: Sequence[Block]) -> Owned:
+        """Return the owners of the next texts, and keep which cells these were the first to hit.
+
+        `run` has the places of the texts that were run, which the blocks count.
+        """
+        rows, firsts = self._firsts(texts)
+        if not self.sampling.layers:
+            return NOT_OWNED
+        identity, before = self.data.identity, self.data.owners
+        if before is None:
+            before = nobody(identity.layout, identity.main.cells)
+        first = with_first_hits(before, rows[run], blocks)
+        self.data.owners = table_of(first, before.shape)
+        owner, share = np.full(len(texts), UNKNOWN), np.zeros(len(texts))
+        for block in blocks:
+            mine = run[block.texts]
+            owner[mine], share[mine] = owners_of(first, rows[mine], block.cells)
+        copies = firsts < rows
+        owner[copies], share[copies] = firsts[copies], 1.0
+        return Owned(owner, share)
