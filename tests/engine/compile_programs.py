@@ -7,11 +7,14 @@ from itertools import product
 from typing import Any
 
 import triton
+import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from mncover.engine.kernels import gpu
-from mncover.engine.kernels import triton_loops as programs
+from mncover.engine.kernels.triton_attention import attend, row_totals
+from mncover.engine.kernels.triton_bins import STATES
+from mncover.engine.kernels.triton_values import read_values
 
 POINTERS = {
     **dict.fromkeys(("low", "high", "tops", "totals"), "*fp32"),
@@ -23,7 +26,7 @@ POINTERS = {
 
 def compiled(program: Any, kind: str, warps: int, constants: dict[str, Any], chip: int) -> Any:
     """Compile one program for states of one type."""
-    states = dict.fromkeys(programs.STATES, f"*{kind}")
+    states = dict.fromkeys(STATES, f"*{kind}")
     others = {"scale": "fp32", "ties": "i64"}
     signature = {
         name: "constexpr"
@@ -41,20 +44,18 @@ def main() -> None:
     """Compile for the length of texts, and the chip, that are asked for."""
     length, chip = map(int, sys.argv[1:])
     tile, whole = gpu.tile_for(length), length <= gpu.WHOLE_LENGTH
-    for mode, flag, kind in product(range(3), (False, True), ("fp32", "fp16")):
+    for mode, (flag, kind) in product(range(3), ((False, "fp32"), (True, "fp16"))):
         flags = {"MODE": mode, "MASKED": flag, "FIRST": flag and mode == 1, "LONG": False}
         size = {"M": tile.rows, "N": tile.columns, "WIDTH": 64, "D": 64}
         how = {"CAUSAL": flag, "PRECISION": "tf32", "STEP": 16}
-        found = compiled(
-            programs.attend, kind, tile.warps, {**flags, **how, **size, "WHOLE": whole}, chip
-        )
+        found = compiled(attend, kind, tile.warps, {**flags, **how, **size, "WHOLE": whole}, chip)
         print("attend", mode, flag, kind, found.metadata.shared)
         if length == 16:
-            kinds = {"fp32": gpu.tl.float32, "fp16": gpu.tl.float16}
+            kinds = {"fp32": tl.float32, "fp16": tl.float16}
             more = {"ALIGNED": flag, "KIND": kinds[kind], "BLOCK": gpu.BLOCK}
-            compiled(programs.read_values, kind, 4, {**flags, **more}, chip)
+            compiled(read_values, kind, 4, {**flags, **more}, chip)
         if not whole:
-            compiled(programs.row_totals, kind, 4, {**how, **size}, chip)
+            compiled(row_totals, kind, 4, {**how, **size}, chip)
 
 
 if __name__ == "__main__":

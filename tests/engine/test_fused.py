@@ -26,8 +26,9 @@ CONTEXTS = ["a", "a", "b", "a", "b", "c", "c", "c"]
 
 
 @pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Triton's interpreter runs one program at a time."""
+def few_programs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Triton's interpreter runs one program at a time, however many there are."""
+    monkeypatch.setattr("mncover.engine.kernels.gpu.PROGRAMS", 4)
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -197,7 +198,7 @@ def test_a_value_that_is_not_finite_is_an_error_that_names_layer_and_text(
     assert not len(cov.data.table)
 
 
-@pytest.mark.parametrize(("length", "chip"), [(16, 80), (32, 90), (64, 80), (128, 90), (300, 80)])
+@pytest.mark.parametrize(("length", "chip"), [(16, 80), (64, 90), (128, 80), (300, 90)])
 def test_the_programs_compile_for_a_gpu(length: int, chip: int) -> None:
     """There need not be one; Triton brings its compiler along."""
     environment = {**os.environ, "TRITON_INTERPRET": "0", "PYTHONPATH": "src"}
@@ -205,5 +206,5 @@ def test_the_programs_compile_for_a_gpu(length: int, chip: int) -> None:
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     shared = [int(line.split()[-1]) for line in done.stdout.splitlines()]
-    assert len(shared) == 12
+    assert len(shared) == 6
     assert max(shared) <= 160 * 1024  # what an A100 has for a program

@@ -21,9 +21,11 @@ from mncover.criteria.base import Group
 from mncover.criteria.binned import BINS
 from mncover.data import maps
 from mncover.data.layout import Layout, Site
-from mncover.engine.kernels import triton_loops as loops
 from mncover.engine.kernels.base import Block, Bounds, Heads, Order, Target, no_cell
 from mncover.engine.kernels.plain_torch import TorchKernels
+from mncover.engine.kernels.triton_attention import attend, row_totals
+from mncover.engine.kernels.triton_bins import ENCODE, HIT, WIDEN
+from mncover.engine.kernels.triton_values import read_values
 
 MOST_CELLS = 64  # as many as an integer has bits
 WHOLE_LENGTH = 128  # up to here a program holds whole rows of attention
@@ -128,7 +130,7 @@ class TritonKernels(TorchKernels):
         return super().fault()
 
     def widen(self, block: Block, bounds: Bounds) -> bool:
-        self._launch(Job(loops.WIDEN.value, bounds, block.rows), block)
+        self._launch(Job(WIDEN.value, bounds, block.rows), block)
         return True
 
     def hit(
@@ -141,14 +143,14 @@ class TritonKernels(TorchKernels):
     ) -> bool:
         if not _covered(group):
             return super().hit(group, self._plain(block), bounds, targets, order)
-        job = Job(loops.HIT.value, bounds, block.rows, group.cells, tuple(targets), order)
+        job = Job(HIT.value, bounds, block.rows, group.cells, tuple(targets), order)
         self._launch(job, block)
         return True
 
     def encode(self, group: Group, block: Block, bounds: Bounds, codes: Tensor) -> bool:
         if not _covered(group):
             return super().encode(group, self._plain(block), bounds, codes)
-        job = Job(loops.ENCODE.value, bounds, block.rows, group.cells)
+        job = Job(ENCODE.value, bounds, block.rows, group.cells)
         self._launch(job, block, codes)
         return True
 
@@ -203,7 +205,7 @@ class TritonKernels(TorchKernels):
         aligned = neurons % 16 == 0 and all(one % 16 == 0 for one in addresses)
         addresses += addresses[:1] * (MOST_SITES - len(blocks))
         self._run(
-            loops.read_values,
+            read_values,
             (parts, -(-texts // part), len(blocks)),
             (*addresses, block.keep, *self._arrays(job, codes), *sizes, *strides, *rest),
             (*job.flags, aligned, KINDS[values.dtype], BLOCK),
@@ -236,7 +238,7 @@ class TritonKernels(TorchKernels):
         shape = (heads.causal, whole, _precision(), step, *tile[:2], width, _padded(width))
         steps = [s // step for s in strides]
         self._run(
-            loops.attend,
+            attend,
             (-(-texts // part), n, tiles),
             (*states, block.keep, *self._arrays(job, codes), *steps, *sizes, *where, *rest),
             (*job.flags, *shape),
@@ -261,7 +263,7 @@ class TritonKernels(TorchKernels):
         step = 16 if all(s % 16 == 0 for s in strides) else 1
         steps, sizes = [s // step for s in strides], (n, n // heads.key.shape[1], length)
         self._run(
-            loops.row_totals,
+            row_totals,
             (-(-length // 64), texts, n),
             (*heads[:2], tops, totals, *steps, *sizes, heads.scale),
             (heads.causal, _precision(), step, 64, 64, width, _padded(width)),

@@ -1,0 +1,195 @@
+"""From values to bins on a GPU: what the Triton programs do with the values in their registers.
+
+With `TRITON_INTERPRET=1` in the environment the same code runs without a GPU, slowly.
+"""
+
+# Triton reads annotations when it compiles, so they must not be postponed to strings.
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
+# ruff: noqa: ANN001, ANN201, D103, I002
+
+import inspect
+
+import triton
+import triton.language as tl
+
+WIDEN, HIT, ENCODE = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)  # what is done
+FLOAT32_MAX = tl.constexpr(3.4028234663852886e38)
+
+
+STATES = ("query", "key", "value", "output")
+
+
+def launched(program):
+    """Compile a program for any sizes and addresses, but for those of a model's states.
+
+    Triton would otherwise compile it anew for every combination of arguments that divide by 16.
+    """
+    parameters = inspect.signature(program).parameters
+    given = [name for name in parameters if name not in program.__annotations__]
+    anywhere = [name for name in given if name not in STATES]
+    return triton.jit(do_not_specialize=given, do_not_specialize_on_alignment=anywhere)(program)
+
+
+@triton.jit
+def rest_of(a, b, difference):
+    """Return what rounding took from the difference of a and b; the sum of both is exact."""
+    about_b = a - difference
+    return (a - (difference + about_b)) + (about_b - b)
+
+
+@triton.jit
+def halves_of(x):
+    """Return the first twelve binary digits of numbers, and the rest: small products are exact."""
+    first = (x.to(tl.int32, bitcast=True) & -4096).to(tl.float32, bitcast=True)
+    return first, x - first
+
+
+@triton.jit
+def scaled(low, high, bins):
+    """Return ranges as `code_of` takes them: low, high, bins per span, and a factor for all.
+
+    The factor, a power of two, brings ranges so wide or so narrow that single precision would
+    overflow to where it does not.
+    """
+    varied = high > low
+    largest = tl.where(varied, tl.maximum(tl.abs(low), tl.abs(high)), 0.0)
+    narrow = tl.where(varied, high - low, 1.0)
+    widest = tl.max(tl.reshape(largest, [largest.numel]), 0)
+    narrowest = tl.min(tl.reshape(narrow, [narrow.numel]), 0)
+    factor = tl.where(widest > 1e30, 2.0**-40, tl.where(narrowest < 1e-30, 2.0**80, 1.0))
+    low, high = low * factor, high * factor
+    return low, high, tl.where(varied, bins / tl.where(varied, high - low, 1.0), 0.0), factor
+
+
+@triton.jit
+def code_of(value, ranges, bins, ties):
+    """Return the bin of each value, or -1.
+
+    The definition is in double precision, which many GPUs are slow at. In its place, single
+    precision names the nearest edge, and a sum of exact products says on which side of it the
+    value is. A value exactly on an edge is where the definition puts it, for one bit of `ties`.
+    """
+    low, high, scale, factor = ranges
+    value, span = value * factor, tl.where(high > low, high - low, 0.0)
+    inside = (value >= low) & (value <= high)
+    away = tl.where(inside, value - low, 0.0)
+    left = rest_of(value, low, away)  # unless double precision would not see it either
+    left = tl.where(inside & (tl.abs(left) > tl.abs(away) * 2.0**-54), left, 0.0)
+    span_left = rest_of(high, low, span)
+    span_left = tl.where(tl.abs(span_left) > span * 2.0**-54, span_left, 0.0)
+    edge = tl.minimum(tl.floor(away * scale + 0.5), bins)
+    away_1, away_2 = halves_of(away)
+    span_1, span_2 = halves_of(span)
+    rest = (away_2 * bins - edge * span_2) + (left * bins - edge * span_left)
+    side = (away_1 * bins - edge * span_1) + rest
+    below = side < 0
+    if ties != 0:
+        below |= (side == 0) & (((ties >> edge.to(tl.int64)) & 1) != 0)
+    code = edge.to(tl.int32) - below.to(tl.int32)
+    return tl.where(inside, tl.minimum(code, bins - 1), -1)
+
+
+@triton.jit
+def flush(bits, slot, got):
+    """Set the bits that a map lacks; most are there already, and reading is cheap."""
+    before = tl.load(bits + slot, mask=got != 0, other=0)
+    tl.atomic_or(bits + slot, got, mask=(got & ~before) != 0, sem="relaxed")
+
+
+@triton.jit
+def note_first(first, slot, slots, code, bit, seen, number):
+    """Keep the smallest number of a text that hit a cell, unless the cell counts as hit already."""
+    new = (bit & ~seen) != 0
+    tl.atomic_min(first + code.to(tl.int64) * slots + slot, number, mask=new, sem="relaxed")
+    return seen | bit
+
+
+@triton.jit
+def flush_both(bits, masked, current, slots, slot, got, got_masked, MASKED: tl.constexpr):
+    base = current.to(tl.int64) * slots
+    flush(bits + base, slot, got)
+    if MASKED:
+        flush(masked + base, slot, got_masked)
+
+
+@triton.jit
+def take(
+    code,
+    kept,
+    slot,
+    row,
+    state,
+    bits,
+    masked,
+    first,
+    first_masked,
+    numbers,
+    which,
+    slots,
+    MASKED: tl.constexpr,
+    FIRST: tl.constexpr,
+):
+    """Add one text's codes to what a program has got so far, its `state`."""
+    got, got_masked, seen, seen_masked, current = state
+    if FIRST:
+        mine = tl.load(which + row)
+        if mine != current:
+            flush_both(bits, masked, current, slots, slot, got, got_masked, MASKED)
+            got = tl.zeros_like(got)
+            got_masked = tl.zeros_like(got)
+            current = mine
+    bit = tl.where(code >= 0, tl.full(got.shape, 1, got.dtype) << tl.maximum(code, 0), 0)
+    bit_masked = bit
+    got |= bit
+    if MASKED:
+        bit_masked = tl.where(kept != 0, bit, 0)
+        got_masked |= bit_masked
+    if FIRST:
+        number = tl.load(numbers + row)
+        seen = note_first(first, slot, slots, code, bit, seen, number)
+        if MASKED:
+            seen_masked = note_first(
+                first_masked, slot, slots, code, bit_masked, seen_masked, number
+            )
+    return got, got_masked, seen, seen_masked, current
+
+
+@triton.jit
+def fresh_state(
+    old,
+    old_masked,
+    which,
+    index,
+    begin,
+    slot,
+    valid,
+    LONG: tl.constexpr,
+    MASKED: tl.constexpr,
+    FIRST: tl.constexpr,
+):
+    """Return a program's state before its first text: nothing got, what was hit before seen."""
+    got = tl.zeros(slot.shape, tl.int64 if LONG else tl.int32)
+    seen = got
+    seen_masked = got
+    if FIRST:
+        seen = tl.load(old + slot, mask=valid, other=0)
+        if MASKED:
+            seen_masked = tl.load(old_masked + slot, mask=valid, other=0)
+    current = begin * 0
+    if FIRST:
+        current = tl.load(which + tl.load(index + begin))
+    return got, got, seen, seen_masked, current
+
+
+@triton.jit
+def stretch(low, high, slot, lo, hi, valid):
+    """Stretch ranges in memory; the zero with a minus, which atomics take for very small, goes."""
+    tl.atomic_min(low + slot, tl.where(lo == 0, 0.0, lo), mask=valid, sem="relaxed")
+    tl.atomic_max(high + slot, tl.where(hi == 0, 0.0, hi), mask=valid, sem="relaxed")
+
+
+@triton.jit
+def check(faults, site, row, values, valid):
+    """Remember the first text of a site with a value that is not finite."""
+    odd = valid & ~(tl.abs(values) <= FLOAT32_MAX)
+    tl.atomic_min(faults + site + tl.zeros_like(odd.to(tl.int32)), row, mask=odd, sem="relaxed")
