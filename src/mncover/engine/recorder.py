@@ -122,10 +122,8 @@ class Recorder:
         """
         firsts, which = _firsts(rows)
         advance(len(rows) - len(firsts))
-        texts, contexts = (
-            [rows.texts[row] for row in firsts],
-            [rows.contexts[row] for row in firsts],
-        )
+        texts = [rows.texts[row] for row in firsts]
+        contexts = [rows.contexts[row] for row in firsts]
         numbers = self.engine.sign(None, 0).signatures.shape[1]
         answers = _Answers(len(firsts), self.engine.subject.n_labels, numbers)
         done, run, owning = 0, 0, Owning(self.data, self.sampling)
@@ -156,9 +154,8 @@ class Recorder:
         most = most_maps(self.engine.setup)
         if not most:
             return self._windows(texts, advance)
-        return self._pieces(
-            texts, cuts_at(contexts, piece_size(self.engine.subject), most), advance
-        )
+        cuts = cuts_at(contexts, piece_size(self.engine.subject), most)
+        return self._pieces(texts, cuts, advance)
 
     def _windows(self, texts: Sequence[Text], advance: Advance) -> Iterator[tuple[int, _Add]]:
         """Run texts window by window; adding a window walks through its codes."""
