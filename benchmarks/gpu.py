@@ -43,6 +43,7 @@ from mncover.engine.kernels.base import Bounds, Target
 from mncover.engine.measure import measure
 from mncover.engine.ranges import Ranges
 from mncover.engine.readers import HitReader, WidenReader
+from mncover.engine.sample import SampleReader, Sampling
 from mncover.engine.signatures import PoolReader
 from mncover.masks.masks import Masks
 from mncover.suites.formats import load_suite
@@ -88,6 +89,7 @@ class Ways:
         ranges.forget_future()
         for one in (engine, self.masked.engine):
             one.use_ranges(ranges)
+        self.sampling = Sampling(ranges, engine.groups[0], engine.subject.device)
 
     def plain(self) -> Any:
         """Run the model as torch does it."""
@@ -127,9 +129,10 @@ class Ways:
         hits = FirstHits.over(engine.setup, engine.new_maps(), contexts)
         assert hits is not None
         numbers = np.arange(self.n)
-        reader = engine.sign(hits.reader(numbers, numbers * contexts // self.n), self.n)
+        signed = engine.sign(hits.reader(numbers, numbers * contexts // self.n), self.n)
+        reader = SampleReader(signed, self.sampling)
         found = self._measure(engine, reader)
-        return found, reader.signatures, hits.new("cover", self.n)
+        return found, signed.signatures, hits.new("cover", self.n), reader.blocks(numbers)
 
     def gains_masked(self) -> Any:
         """Do the same with masks."""

@@ -27,7 +27,7 @@ POINTERS = {
 def compiled(program: Any, kind: str, warps: int, constants: dict[str, Any], chip: int) -> Any:
     """Compile one program for states of one type."""
     states = dict.fromkeys(STATES, f"*{kind}")
-    others = {"scale": "fp32", "ties": "i64"}
+    others = {"scale": "fp32"}
     signature = {
         name: "constexpr"
         if name in constants
@@ -45,7 +45,13 @@ def main() -> None:
     length, chip = map(int, sys.argv[1:])
     tile, whole = gpu.tile_for(length), length <= gpu.WHOLE_LENGTH
     for mode, (flag, kind) in product(range(3), ((False, "fp32"), (True, "fp16"))):
-        flags = {"MODE": mode, "MASKED": flag, "FIRST": flag and mode == 1, "LONG": False}
+        flags = {
+            "MODE": mode,
+            "MASKED": flag,
+            "FIRST": flag and mode == 1,
+            "LONG": False,
+            "TIES": 0,
+        }
         size = {"M": tile.rows, "N": tile.columns, "WIDTH": 64, "D": 64}
         how = {"CAUSAL": flag, "PRECISION": "tf32", "STEP": 16}
         found = compiled(attend, kind, tile.warps, {**flags, **how, **size, "WHOLE": whole}, chip)

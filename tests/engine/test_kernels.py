@@ -134,6 +134,26 @@ def test_any_value_has_the_bin_of_the_plain_formula(
     assert code_of(value, low, high, cells) == plain_code("bins", value, low, high, cells)
 
 
+@every_kernel
+@pytest.mark.parametrize("cells", [2, 10, 22, 49, 55, 64])
+def test_a_value_exactly_on_an_edge_is_where_double_precision_puts_it(
+    name: str, cells: int
+) -> None:
+    site = Site("hidden", 0, 1, 1, cells + 1)
+    kernels = kernels_of(name, Layout((site,)))
+    rng = np.random.default_rng(cells)
+    shift, stretch = rng.integers(-9, 9, site.columns), 2.0 ** rng.integers(-9, 9, site.columns)
+    low = (shift * stretch).astype(np.float32)
+    high, on_edge = low + cells * stretch, low + np.arange(cells + 1) * stretch
+    arrays = [np.asarray(one, dtype=np.float32) for one in (on_edge[None, None], low, high)]
+    values, *bounds = map(kernels.to_device, arrays)
+    codes = kernels.to_device(np.zeros(values.shape, dtype=code_type(cells)))
+    block = Block(site, 1, values, torch.zeros(1, dtype=torch.int32))
+    assert kernels.encode(group_of(cells), block, Bounds(*bounds), codes)
+    expected = [min(math.floor(edge / cells * cells), cells - 1) for edge in range(cells + 1)]
+    assert kernels.to_numpy(codes).ravel().tolist() == expected
+
+
 class Case:
     """Ranges, a half-filled map and values of some texts at every site of the layout."""
 

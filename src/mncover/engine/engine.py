@@ -22,7 +22,7 @@ from mncover.data.signatures import SignatureSpace
 from mncover.engine import ranges as calibration
 from mncover.engine.batches import Tokens
 from mncover.engine.first_hits import FirstHits, alone
-from mncover.engine.fused import with_fused_attention
+from mncover.engine.fused import lengths_to_try, with_fused_attention
 from mncover.engine.kernels import AUTO, kernels_for
 from mncover.engine.kernels.base import Array, Bounds, Target
 from mncover.engine.loading import fingerprint_model, fingerprint_tokenizer
@@ -81,7 +81,10 @@ class Engine:
         self.layout = self.taps.layout(settings.max_length)
         self.kernels = kernels_for(self.layout, subject.device, kernels)
         if self.kernels.fuses(self.groups):
-            self.taps = with_fused_attention(self.taps, self.kernels, settings.max_length)
+            lengths = len(lengths_to_try(settings.max_length))
+            with self.bar("Compiling", lengths) as advance:  # the first time on a machine
+                what = self.taps, self.kernels, settings.max_length, advance
+                self.taps = with_fused_attention(*what)
         if masks is not None:
             masks.require_tokenizer(self.tokenizer_fingerprint)
         self.signatures = signatures

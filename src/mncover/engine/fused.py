@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -18,13 +19,21 @@ from mncover.engine.taps import Key, Taps
 LENGTHS = (12, 24, 48, 96, 200)  # to try, beside the longest there may be
 
 
-def with_fused_attention(taps: Taps, kernels: Kernels, max_length: int) -> Taps:
+def lengths_to_try(max_length: int) -> list[int]:
+    """Return the lengths of the texts on which attention is tried."""
+    return sorted({min(n, max_length) for n in (*LENGTHS, max_length)})
+
+
+def with_fused_attention(
+    taps: Taps, kernels: Kernels, max_length: int, advance: Callable[[int], None]
+) -> Taps:
     """Return taps that compute attention together with its bins, or say why that is impossible."""
     if taps.way != "hooks":
         return replace(taps, eager_because="sites are read from the model's outputs")
     candidate = replace(taps, fused=True)
-    for length in sorted({min(n, max_length) for n in (*LENGTHS, max_length)}):
+    for length in lengths_to_try(max_length):
         why = _difference(candidate, taps, kernels, length)
+        advance(1)
         if why:
             return replace(taps, eager_because=why)
     return candidate

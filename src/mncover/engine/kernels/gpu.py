@@ -52,9 +52,10 @@ class Job(NamedTuple):
     order: Order | None = None
 
     @property
-    def flags(self) -> tuple[int, bool, bool, bool]:
+    def flags(self) -> tuple[int, bool, bool, bool, int]:
         """The constants of a program."""
-        return self.mode, len(self.targets) > 1, self.order is not None, self.cells > 32
+        masked, ordered = len(self.targets) > 1, self.order is not None
+        return self.mode, masked, ordered, self.cells > 32, ties_of(self.cells)
 
     def same(self, other: Job) -> bool:
         """Return whether another job is the same, with the same batch and arrays."""
@@ -113,7 +114,7 @@ class TritonKernels(TorchKernels):
         return found.astype(kind) if kind.itemsize < found.itemsize else found.view(kind)
 
     def fuses(self, groups: Sequence[Group]) -> bool:
-        return all(_covered(group) for group in groups)
+        return all(self._covers(group) for group in groups)
 
     def values(self, tensor: Tensor) -> Tensor:
         return tensor.detach().contiguous()
@@ -141,18 +142,22 @@ class TritonKernels(TorchKernels):
         targets: Sequence[Target],
         order: Order | None = None,
     ) -> bool:
-        if not _covered(group):
+        if not self._covers(group):
             return super().hit(group, self._plain(block), bounds, targets, order)
         job = Job(HIT.value, bounds, block.rows, group.cells, tuple(targets), order)
         self._launch(job, block)
         return True
 
     def encode(self, group: Group, block: Block, bounds: Bounds, codes: Tensor) -> bool:
-        if not _covered(group):
+        if not self._covers(group):
             return super().encode(group, self._plain(block), bounds, codes)
         job = Job(ENCODE.value, bounds, block.rows, group.cells)
         self._launch(job, block, codes)
         return True
+
+    def _covers(self, group: Group) -> bool:
+        """Return whether programs count a group: its cells are bits, and slots have 31 bits."""
+        return group.coding is BINS and group.cells <= MOST_CELLS and self._slots < 2**31
 
     def _plain(self, block: Block) -> Block:
         """Return a block as torch operations take it."""
@@ -200,7 +205,7 @@ class TritonKernels(TorchKernels):
         sizes = (self._place[site], texts, neurons, per_group, columns, site.columns)
         strides = (site.rows * site.columns, site.slots, self._start(site), self._slots)
         per_keep = columns if site.kind == "hidden" else 1
-        rest = (job.cells, ties_of(job.cells), part, per_keep, no_cell(job.cells))
+        rest = (job.cells, part, per_keep, no_cell(job.cells))
         addresses = [one.values.data_ptr() for one in blocks]
         aligned = neurons % 16 == 0 and all(one % 16 == 0 for one in addresses)
         addresses += addresses[:1] * (MOST_SITES - len(blocks))
@@ -233,7 +238,7 @@ class TritonKernels(TorchKernels):
         step = 16 if all(s % 16 == 0 for s in strides) else 1
         sizes = (self._place[site], texts, n, n // heads.key.shape[1], length, heads.scale)
         where = (site.columns, site.rows * site.columns, self._start(site), self._slots)
-        rest = (job.cells, ties_of(job.cells), part, no_cell(job.cells))
+        rest = (job.cells, part, no_cell(job.cells))
         states = (*heads[:3], heads.output, tops, totals)
         shape = (heads.causal, whole, _precision(), step, *tile[:2], width, _padded(width))
         steps = [s // step for s in strides]
@@ -302,10 +307,6 @@ def ties_of(cells: int) -> int:
     It should be in the bin above, but rounding a division and a product may say otherwise.
     """
     return sum(1 << edge for edge in range(1, cells) if edge / cells * cells < edge)
-
-
-def _covered(group: Group) -> bool:
-    return group.coding is BINS and group.cells <= MOST_CELLS
 
 
 def _texts_per_program(texts: int, programs: int) -> int:

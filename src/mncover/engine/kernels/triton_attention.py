@@ -136,13 +136,13 @@ def attend(
     start,
     slots,
     bins,
-    ties,
     part,
     none,
     MODE: tl.constexpr,
     MASKED: tl.constexpr,
     FIRST: tl.constexpr,
     LONG: tl.constexpr,
+    TIES: tl.constexpr,
     CAUSAL: tl.constexpr,
     WHOLE: tl.constexpr,
     PRECISION: tl.constexpr,
@@ -208,7 +208,7 @@ def attend(
             lo = tl.where(w < lo, w, lo)
             hi = tl.where(w > hi, w, hi)
         else:
-            code = code_of(w, ranges, bins, ties)
+            code = code_of(w, ranges, bins, TIES)
             if MODE == ENCODE:
                 at = (text * heads + head) * length * length + inner
                 inside = (rows < length)[:, None] & (columns < length)[None, :]

@@ -62,12 +62,12 @@ def scaled(low, high, bins):
 
 
 @triton.jit
-def code_of(value, ranges, bins, ties):
+def code_of(value, ranges, bins, TIES: tl.constexpr):
     """Return the bin of each value, or -1.
 
     The definition is in double precision, which many GPUs are slow at. In its place, single
     precision names the nearest edge, and a sum of exact products says on which side of it the
-    value is. A value exactly on an edge is where the definition puts it, for one bit of `ties`.
+    value is. A value exactly on an edge is where the definition puts it, for one bit of `TIES`.
     """
     low, high, scale, factor = ranges
     value, span = value * factor, tl.where(high > low, high - low, 0.0)
@@ -83,8 +83,9 @@ def code_of(value, ranges, bins, ties):
     rest = (away_2 * bins - edge * span_2) + (left * bins - edge * span_left)
     side = (away_1 * bins - edge * span_1) + rest
     below = side < 0
-    if ties != 0:
-        below |= (side == 0) & (((ties >> edge.to(tl.int64)) & 1) != 0)
+    if TIES != 0:
+        ties = tl.full(edge.shape, TIES, tl.int64) >> edge.to(tl.int64)
+        below |= (side == 0) & ((ties & 1) != 0)
     code = edge.to(tl.int32) - below.to(tl.int32)
     return tl.where(inside, tl.minimum(code, bins - 1), -1)
 

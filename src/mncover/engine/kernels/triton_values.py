@@ -60,7 +60,6 @@ def read_values(
     start,
     slots,
     bins,
-    ties,
     part,
     per_keep,
     none,
@@ -68,6 +67,7 @@ def read_values(
     MASKED: tl.constexpr,
     FIRST: tl.constexpr,
     LONG: tl.constexpr,
+    TIES: tl.constexpr,
     ALIGNED: tl.constexpr,
     KIND: tl.constexpr,
     BLOCK: tl.constexpr,
@@ -112,7 +112,7 @@ def read_values(
             v = tl.load(values + at, mask=valid, other=0.0).to(tl.float32)
             row = tl.load(index + i)
             check(faults, site, row, v, valid)
-            code = code_of(v, ranges, bins, ties)
+            code = code_of(v, ranges, bins, TIES)
             if MODE == ENCODE:
                 tl.store(codes + at, tl.where(code >= 0, code, none), mask=valid)
             else:
