@@ -38,7 +38,7 @@ from transformers import (
 from mncover.coverage import Coverage
 from mncover.data.signatures import reference_places
 from mncover.engine.batches import batches_by_length, staged
-from mncover.engine.first_hits import FirstHits, alone
+from mncover.engine.first_hits import FirstHits, alone, kernels_in_order
 from mncover.engine.kernels.base import Bounds, Target
 from mncover.engine.measure import measure
 from mncover.engine.ranges import Ranges
@@ -126,8 +126,9 @@ class Ways:
     def gains(self, engine: Any = None) -> Any:
         """Return gains in order, with texts of forty contexts in turn."""
         engine, contexts = engine or self.engine, 40
-        hits = FirstHits.over(engine.setup, engine.new_maps(), contexts)
-        assert hits is not None
+        kernels = kernels_in_order(engine.setup)
+        assert kernels is not None
+        hits = FirstHits.over(engine.setup, kernels, engine.new_maps(), contexts)
         numbers = np.arange(self.n)
         signed = engine.sign(hits.reader(numbers, numbers * contexts // self.n), self.n)
         reader = SampleReader(signed, self.sampling)
@@ -142,8 +143,9 @@ class Ways:
         """Say which texts add anything to those before them."""
         engine = self.engine
         setup = alone(engine.setup, engine.group("cover"))
-        hits = FirstHits.over(setup, {"cover": engine.new_bits("cover")})
-        assert hits is not None
+        kernels = kernels_in_order(setup)
+        assert kernels is not None
+        hits = FirstHits.over(setup, kernels, {"cover": engine.new_bits("cover")})
         numbers = np.arange(self.n)
         self._measure(engine, hits.reader(numbers, np.zeros_like(numbers)))
         return engine.gain("cover", *hits.new("cover", self.n)) > 0

@@ -15,6 +15,7 @@ import transformers
 
 from mncover.coverage import Coverage
 from mncover.engine.kernels import KERNELS
+from mncover.engine.kernels.base import Block, Bounds
 from mncover.errors import ActivationError
 from tests import tiny
 
@@ -171,6 +172,25 @@ def test_more_bins_than_bits_are_counted_by_torch_operations() -> None:
     for one in (found, expected):
         one.update(texts(), gains=True)
     np.testing.assert_array_equal(maps_of(found)[0], maps_of(expected)[0])
+
+
+def test_a_model_in_double_precision_is_measured_with_its_own_attention() -> None:
+    model, tokenizer = tiny.make("bert")
+    found, expected = (covered(model.double(), tokenizer, k) for k in ("triton", "torch"))
+    assert "float64" in found.engine.taps.eager_because
+    for mine, theirs in zip(ranges_of(found), ranges_of(expected), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+@pytest.mark.parametrize("kernels", ["triton", "torch"])
+def test_what_a_call_that_failed_has_left_is_not_told_to_the_next(kernels: str) -> None:
+    cov = covered(*tiny.make("bert"), kernels)
+    engine, site = cov.engine, cov.engine.layout.sites[0]
+    values = torch.full((1, 1, site.touched(4)), float("nan"))
+    block = Block(site, 4, values, torch.zeros(1, dtype=torch.int32))
+    engine.kernels.widen(block, Bounds(*(one.clone() for one in engine.bounds)))
+    cov.update(texts())
+    assert len(cov.data.table) == len(texts())
 
 
 @pytest.mark.parametrize("gains", [False, True])

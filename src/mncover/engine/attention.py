@@ -12,12 +12,14 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+import torch
 from torch import Tensor
 from transformers import AttentionInterface
 
 from mncover.engine.kernels.base import Heads
 
 FUSED = "mncover_fused"
+KINDS = (torch.float32, torch.float16, torch.bfloat16)
 WIDEST = 128  # head that a program can hold
 # Options of an attention function that change its weights.
 CHANGES = ("softcap", "s_aux", "position_bias", "head_mask", "alibi")
@@ -74,6 +76,8 @@ def _check(
         odd.append(f"a window of {window} tokens")
     if width > WIDEST or key.shape[-1] != width or value.shape[-1] != width:
         odd.append(f"heads of {width} dimensions")
+    if query.dtype not in KINDS:
+        odd.append(f"states in {str(query.dtype).removeprefix('torch.')}")
     if key.shape[2] != length:
         odd.append("keys of other tokens")
     if odd:

@@ -21,7 +21,7 @@ from mncover.data.results import gain_share
 from mncover.data.signatures import SignatureSpace
 from mncover.engine import ranges as calibration
 from mncover.engine.batches import Tokens
-from mncover.engine.first_hits import FirstHits, alone
+from mncover.engine.first_hits import FirstHits, alone, kernels_in_order
 from mncover.engine.fused import lengths_to_try, with_fused_attention
 from mncover.engine.kernels import AUTO, kernels_for
 from mncover.engine.kernels.base import Array, Bounds, Target
@@ -273,9 +273,10 @@ class Engine:
         None if the kernels have no loops for that.
         """
         setup = alone(self.setup, self.group(criterion))
-        hits = FirstHits.over(setup, dict.fromkeys(self.group(criterion).names, bits))
-        if hits is None:
+        kernels = kernels_in_order(setup)
+        if kernels is None:
             return None
+        hits = FirstHits.over(setup, kernels, dict.fromkeys(self.group(criterion).names, bits))
         numbers = np.repeat(np.arange(len(cases)), [len(case) for case in cases])
         done = 0
         with self.pieces([text for case in cases for text in case]) as each:

@@ -29,14 +29,11 @@ class FirstHits(NamedTuple):
     targets: dict[str, Target]
 
     @classmethod
-    def over(cls, setup: Setup, old: Maps, several: int = 1) -> FirstHits | None:
-        """Return what is filled on top of old maps, or None if the kernels cannot or it is large.
+    def over(cls, setup: Setup, kernels: WindowKernels, old: Maps, several: int = 1) -> FirstHits:
+        """Return what is filled on top of old maps, by what `kernels_in_order` returned.
 
         `old` has the maps of all criteria of the setup's groups.
         """
-        kernels = _kernels(setup)
-        if kernels is None:
-            return None
         cells = {name: group.cells for group in setup.groups for name in group.names}
         targets = {
             name: Target(kernels.new_maps(several, n), old[name], kernels.new_first(n))
@@ -55,11 +52,8 @@ class FirstHits(NamedTuple):
         return np.asarray(self.kernels.to_numpy(self.kernels.count_first(first, n)))
 
 
-def most_maps(setup: Setup) -> int:
-    """Return how many maps of each criterion may be filled at a time; 0 if none."""
-    kernels = _kernels(setup)
-    if kernels is None:
-        return 0
+def most_maps(setup: Setup, kernels: WindowKernels) -> int:
+    """Return how many maps of each criterion may be filled at a time."""
     cells = [group.cells for group in setup.groups for _ in group.names]
     size = sum(kernels.new_maps(1, n).nbytes for n in cells)
     return max(1, spare_bytes(kernels.device, MAPS_BYTES) // int(size))
@@ -68,7 +62,7 @@ def most_maps(setup: Setup) -> int:
 MAPS_BYTES = 2**28  # where the device does not say what is free
 
 
-def _kernels(setup: Setup) -> WindowKernels | None:
+def kernels_in_order(setup: Setup) -> WindowKernels | None:
     """Return kernels that keep the first text of each cell, if there is space for all criteria."""
     if not setup.kernels.orders:
         return None

@@ -69,6 +69,7 @@ class _SiteReader:
 
     def __init__(self, kernels: Kernels, bounds: Bounds, keep: Keep | None = None) -> None:
         self.kernels, self.bounds, self.keep = kernels, bounds, keep
+        kernels.fault()  # what a call that failed has left
 
     def begin(self, texts: batches.Batch) -> Read:
         return partial(self.read, self.batch(texts))

@@ -26,8 +26,8 @@ from mncover.data.store import CoverageData
 from mncover.data.table import UNKNOWN, NewCells, Signatures, Table
 from mncover.engine.batches import Tokens
 from mncover.engine.engine import Engine
-from mncover.engine.first_hits import FirstHits, cuts_at, most_maps
-from mncover.engine.kernels.base import Array
+from mncover.engine.first_hits import FirstHits, cuts_at, kernels_in_order, most_maps
+from mncover.engine.kernels.base import Array, WindowKernels
 from mncover.engine.measure import Advance, Piece, measure, piece_size
 from mncover.engine.readers import Reader
 from mncover.engine.sample import Owning, SampleReader, Sampling
@@ -151,11 +151,13 @@ class Recorder:
         self, texts: list[Text], contexts: list[str], advance: Advance
     ) -> Iterator[tuple[int, _Add]]:
         """Yield how many texts come next, and what adds them."""
-        most = most_maps(self.engine.setup)
-        if not most:
+        setup = self.engine.setup
+        kernels = kernels_in_order(setup)
+        if kernels is None:
             return self._windows(texts, advance)
+        most = most_maps(setup, kernels)
         cuts = cuts_at(contexts, piece_size(self.engine.subject), most)
-        return self._pieces(texts, cuts, advance)
+        return self._pieces(kernels, texts, cuts, advance)
 
     def _windows(self, texts: Sequence[Text], advance: Advance) -> Iterator[tuple[int, _Add]]:
         """Run texts window by window; adding a window walks through its codes."""
@@ -180,20 +182,21 @@ class Recorder:
         return _Added(window.tokens, window.probabilities, signatures, new, sampled)
 
     def _pieces(
-        self, texts: Sequence[Text], cuts: Sequence[slice], advance: Advance
+        self, kernels: WindowKernels, texts: Sequence[Text], cuts: Sequence[slice], advance: Advance
     ) -> Iterator[tuple[int, _Add]]:
         """Take texts piece by piece; adding a piece runs it."""
         with self.engine.pieces(texts, cuts) as pieces:
             for piece in pieces:
-                yield len(piece.texts), partial(self._hit, piece, advance)
+                yield len(piece.texts), partial(self._hit, kernels, piece, advance)
 
-    def _hit(self, piece: Piece, advance: Advance, contexts: Sequence[str]) -> _Added:
+    def _hit(
+        self, kernels: WindowKernels, piece: Piece, advance: Advance, contexts: Sequence[str]
+    ) -> _Added:
         """Run a piece, keeping the first text of each cell, and add it to the maps."""
         engine, names = self.engine, list(dict.fromkeys(contexts))
         place = {name: number for number, name in enumerate(names)}
         which = np.array([place[context] for context in contexts], dtype=np.int64)
-        hits = FirstHits.over(engine.setup, self.total, len(names))
-        assert hits is not None
+        hits = FirstHits.over(engine.setup, kernels, self.total, len(names))
         every = np.arange(len(which))
         reader = self._sampled(hits.reader(every, which), len(which))
         what = piece.texts, piece.tokens, reader, engine.batch_size, advance

@@ -117,7 +117,8 @@ class TritonKernels(TorchKernels):
         return all(self._covers(group) for group in groups)
 
     def values(self, tensor: Tensor) -> Tensor:
-        return tensor.detach().contiguous()
+        kept = tensor.detach()
+        return (kept if kept.dtype in KINDS else kept.float()).contiguous()
 
     def keep(self, part: Tensor, site: Site) -> Tensor:
         return part.contiguous()
