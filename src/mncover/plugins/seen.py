@@ -43,8 +43,8 @@ class Seen:
         if ids is None:  # embeddings, whose tokens nobody knows
             self._lost[self.context] = self._lost.get(self.context, 0) + 1
             return
-        padded = mask is not None and mask.shape == ids.shape
-        for row, kept in zip(ids, mask if padded else ids >= 0, strict=True):
+        real = ids >= 0 if mask is None or mask.shape != ids.shape else mask
+        for row, kept in zip(ids, real, strict=True):
             self._rows.setdefault((self.context, tuple(row[kept.bool()].tolist())))
 
     def texts(self) -> tuple[list[tuple[str, Text]], int]:
