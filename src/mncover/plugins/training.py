@@ -19,6 +19,7 @@ from mncover.data.results import ContextResult, Result
 from mncover.data.store import CoverageData
 from mncover.engine.recorder import SuiteRun
 from mncover.errors import SettingsError
+from mncover.selection.cases import cases_by_run
 from mncover.selection.changes import changes_since
 from mncover.suites.model import How
 from mncover.suites.rows import Rows
@@ -117,7 +118,7 @@ class SuiteCallback(TrainerCallback):  # type: ignore[misc]
     def _compare(self, data: CoverageData) -> None:
         self.new_failures = []
         if self.earlier is not None:
-            found = changes_since(data, self.earlier, "").newly_failing
+            found = changes_since(cases_by_run(data), cases_by_run(self.earlier), "").newly_failing
             named = ((cases.tests[cases.test[at]], cases.texts(at)) for cases, at in found)
             self.new_failures = list(named)
 
