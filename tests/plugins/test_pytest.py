@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -120,6 +122,18 @@ def test_workers_of_xdist_share_ranges_and_the_controller_combines(
         name: set(texts) for name, texts in RUN.items()
     }
     done.stdout.fnmatch_lines(["1 of 3 tests that used the model fail, within *failing 40%."])
+
+
+def test_the_test_on_the_page_runs_as_it_stands(project: pytest.Pytester) -> None:
+    page = Path(__file__).parents[2] / "docs" / "pytest.md"
+    block, command = re.findall(r"```(?:python|console)\n(.*?)```", page.read_text(), re.S)
+    given = block.replace("path/to/model", "model").replace('"positive"', '"LABEL_1"')
+    project.makepyfile(test_it=given)
+    done = project.runpytest_inprocess(*shlex.split(command)[2:])
+    found = Coverage.load(project.path / "pytest.mncover")
+    assert len(found.data.contexts) == 2
+    assert all("test_negated_blame_is_praise[" in name for name in found.data.contexts)
+    done.stdout.re_match_lines([r"test_it.py::test_negated_blame_is_praise +2 +\d +2 +.*"])
 
 
 def test_nothing_is_measured_without_the_option(project: pytest.Pytester) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,20 @@ def test_failures_and_coverage_are_logged_as_the_data_files_have_them(
     assert list(logged(trainer, "eval_mncover_new_failures")) == [6]  # the first has none before
     last = Coverage.load(tmp_path / "runs" / "step-000006.mncover", trainer.model, tiny.tokenizer())
     assert last.data.identity.calibration_texts == 20
+
+
+def test_the_program_on_the_page_runs_as_it_stands(
+    tmp_path: Path, suite: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = Path(__file__).parents[2] / "docs" / "training.md"
+    (block,) = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.S)
+    Path("train.txt").write_text("\n".join(tiny.texts(20)) + "\n")
+    like = make_trainer(tmp_path)
+    names = {"Trainer": transformers.Trainer, "model": like.model, "args": like.args}
+    names |= {"data": like.train_dataset, "tokenizer": like.processing_class}
+    exec(block.replace("every=100", "every=3"), names)
+    assert len(list(Path("mncover-training").iterdir())) == 2
 
 
 @pytest.mark.parametrize(("every", "steps"), [("evaluation", [4, 6]), ("epoch", [6]), (5, [5])])
