@@ -152,7 +152,13 @@ def _names(node: ast.AST) -> Iterator[str]:
         yield node.id
     else:
         for inner in ast.walk(node):
-            if isinstance(inner, ast.Name) and inner.id not in ("counted", "len", "sorted", "str", "type"):
+            if isinstance(inner, ast.Name) and inner.id not in (
+                "counted",
+                "len",
+                "sorted",
+                "str",
+                "type",
+            ):
                 yield inner.id
 
 

@@ -81,7 +81,8 @@ def exceeds(rate: float | Fraction, limit: Fraction, interval: Interval | None =
     With an interval the rate is an estimate, which is above only if all of the interval is: what
     may be chance does not stop a build.
     """
-    return (rate if interval is None else interval[0]) > limit
+    least = rate if interval is None else interval[0]
+    return least > (limit if isinstance(least, Fraction) else float(limit))
 
 
 def parse_by_test(
