@@ -178,7 +178,7 @@ def test_files_that_cannot_be_compared_are_said_so(made: Material, capsys: Shown
     assert "32 not in that file. 30 cases of that file not run here." in captured.out
     missing = error_of(capsys, "report", "model-tests.mncover", *gate, "gone.mncover")
     assert "gone.mncover: no such data file" in missing
-    assert "name --since" in error_of(capsys, "report", "model-tests.mncover", gate[0])
+    assert "name it with --since" in error_of(capsys, "report", "model-tests.mncover", gate[0])
     refused = error_of(capsys, *made.run("-o", "no.mncover", *gate, "gone.mncover"))
     assert "gone.mncover: no such data file" in refused
     assert not Path("no.mncover").exists()

@@ -270,7 +270,7 @@ def test_junit_says_what_a_text_is_compared_with(measured: Coverage) -> None:
     answer = r"LABEL_\d \d+\.\d %"
     patterns = [rf"expected LABEL_\d, got {answer}"]
     for expects in (r"inv \(tolerance 0\.1\)", r"monotonic up .* unless LABEL_1 before"):
-        patterns.append(rf"expected {expects}, got {answer}(, {answer})* after {answer}")
+        patterns += [rf"expected {expects}, got {answer}(, {answer})* after {answer}"]
     for suite, pattern in zip(root, patterns, strict=True):
         messages = [failure.get("message") or "" for failure in suite.iter("failure")]
         assert messages
@@ -278,7 +278,7 @@ def test_junit_says_what_a_text_is_compared_with(measured: Coverage) -> None:
 
 
 def test_junit_of_no_case_is_refused(measure: Measure) -> None:
-    with pytest.raises(DataFileError, match="no text in it has a label and no test an expectation"):
+    with pytest.raises(DataFileError, match="nothing in it has a label or an expectation"):
         shown(measure(Rows.make(tiny.texts(3, 1))), "junit")
     with pytest.raises(DataFileError, match="the model has no classes"):
         shown(measure(nasty_suite(), "gpt2"), "junit")

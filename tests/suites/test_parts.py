@@ -155,7 +155,7 @@ def test_a_part_of_another_place_is_another_run() -> None:
 
 def test_names_that_are_not_there_are_refused_with_those_that_are() -> None:
     whole = Rows.of_suite(Path("suite.jsonl"), suite_of())
-    with pytest.raises(SettingsError, match="no test 'Wrods': did you mean 'words'?"):
+    with pytest.raises(SettingsError, match="no test 'Wrods': did you mean 'words'"):
         Part(("Wrods",)).of(whole)
     known = "there are change names, intensifiers, words."
     with pytest.raises(SettingsError, match=f"-k 'xyz' matches no test: {known}"):

@@ -94,7 +94,7 @@ class Rows:
 
     @property
     def origin(self) -> tuple[str, str, int, str, int]:
-        """What a run remembers: file, fingerprint, number of texts; of a part, which, of how many."""
+        """What a run remembers: file, fingerprint, texts; of a part, which, and of how many."""
         return str(self.path), self.fingerprint, len(self), self.chosen, self.whole
 
     def numbered(self, class_names: Sequence[str]) -> Rows:
