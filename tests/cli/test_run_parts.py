@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -76,7 +77,7 @@ def test_every_report_says_that_it_is_a_part(material: Material, capsys: Shown) 
 
 
 def test_cases_keep_their_numbers_and_everything_after_a_run_works(
-    material: Material, capsys: Shown
+    material: Material, capsys: Shown, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save_suite(suite_of(), material.suite)
     assert main(material.run("-q", "-o", "whole.mncover")) == 0
@@ -111,7 +112,17 @@ def test_cases_keep_their_numbers_and_everything_after_a_run_works(
     assert {row["case"] for row in batch} <= here
     assert main(["next", "-n", "4", "--judge", "-q"]) == 0
     assert main(["found"]) == 0
-    assert "judged" in capsys.readouterr().out
+    found = capsys.readouterr().out
+    assert "judged cases fail; there are 14 cases." in found
+    assert "Part of a suite: 14 of 32 cases (--limit 14" in found
+    assert main(["found", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["part"] == data.runs[0].part
+    assert main(["found", "--html", "found.html"]) == 0
+    assert data.runs[0].part in Path("found.html").read_text()
+    monkeypatch.setattr("typer.getchar", iter("wokq").__next__)
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
+    assert main(["next", "--review", "-n", "3"]) == 0
+    assert "Judged now: " in capsys.readouterr().out
     assert main(["combine", "run.mncover", "whole.mncover", "-o", "both.mncover", "-q"]) == 0
     assert len(Coverage.load("both.mncover").result().parts) == 1
 
