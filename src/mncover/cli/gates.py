@@ -59,7 +59,8 @@ class Gates:
     ) -> Gates:
         """Return the gates of a command, given the names of the tests that there are."""
         if on_new and since is None:
-            raise SettingsError(f"{NEW_FAILURES} compares with an earlier data file: name --since.")
+            what = "--fail-on-new-failures compares with an earlier data file"
+            raise SettingsError(f"{what}: name it with --since.")
         overall = None if config.max_failing is None else MaxFailing.parse(config.max_failing)
         by_test = max_failing_by_test(config.max_failing_test or [], tests)
         earlier = None if since is None else (str(since), _cases(since, datafile.read(since)))
@@ -115,7 +116,7 @@ def _new_failures(changes: Changes) -> Check:
         says = f"no case can be compared with {since}, so {NEW_FAILURES} checks nothing."
         return Check(NEW_FAILURES, "", False, says)
     if n:
-        says = f"{counted(n, 'new failure')}: passed in {since} ({NEW_FAILURES})."
+        says = f"{counted(n, 'new failure')}, which passed in {since} ({NEW_FAILURES})."
         return Check(NEW_FAILURES, "", False, says)
     says = f"no new failure since {since}, {counted(changes.compared, 'case')} compared."
     return Check(NEW_FAILURES, "", True, says)
@@ -133,10 +134,9 @@ def _coverage(result: Result, config: Config, by_test: Mapping[str, float]) -> l
     for test, share, gate, limit in asked:
         if limit is not None:
             holds = not below(share, limit)
-            is_at = (
-                f"{title} {display_percent(share)} % is {'not ' * holds}below {gate} {limit:g} %."
-            )
-            checks.append(Check(gate, test, holds, f"{test}: {is_at}" if test else is_at))
+            where, reached = f"{test}: " if test else "", "not below" if holds else "below"
+            says = f"{where}{title} {display_percent(share)} % is {reached} {gate} {limit:g} %."
+            checks.append(Check(gate, test, holds, says))
     return checks
 
 

@@ -37,7 +37,7 @@ def to_junit(data: CoverageData) -> str:
         for positions in _by_test(cases):
             root.append(_suite(cases, words, positions, run.part))
     if not len(root):
-        why = "no text in it has a label and no test an expectation"
+        why = "nothing in it has a label or an expectation"
         raise DataFileError(f"{why}, so there is no case to write as JUnit XML")
     for name in ("tests", "failures"):
         root.set(name, str(sum(int(suite.get(name, 0)) for suite in root)))

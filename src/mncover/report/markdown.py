@@ -27,7 +27,7 @@ def to_markdown(result: Result, sort: str = "suite", folded: bool = False) -> st
     """Return totals and a table of contexts; `folded` puts the table into a fold, as GitHub has."""
     table = "\n".join(_table(result, sort))
     if folded:
-        summary = f"<summary>{len(result.contexts):,} tests</summary>"
+        summary = f"<summary>{counted(len(result.contexts), 'test')}</summary>"
         table = f"<details>{summary}\n\n{table}\n\n</details>"
     model = _escaped(result.identity.model.rstrip("/").split("/")[-1])
     totals = "\n".join(f"- {line}" for line in _totals(result))

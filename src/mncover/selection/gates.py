@@ -58,13 +58,17 @@ class MaxFailing:
         """
         match = re.fullmatch(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*(%?)\s*", text, re.ASCII)
         if match is None or (match[2] and Fraction(match[1]) > 100):
-            what = "a percentage (5%) or a number of cases (12)"
-            raise SettingsError(f"how many cases may fail is {what}, got {text!r}.")
+            raise SettingsError(
+                "how many cases may fail is a percentage (5%) or a number of cases (12), "
+                f"got {text!r:.40}."
+            )
         if match[2]:
             return cls(share=Fraction(match[1]) / 100)
         if "." in match[1]:
-            what = "a number of cases is whole, and a percentage ends with %"
-            raise SettingsError(f"{what}: got {text!r} for how many cases may fail.")
+            raise SettingsError(
+                "how many cases may fail is a whole number, and a percentage ends with %: "
+                f"got {text!r}."
+            )
         return cls(number=int(match[1]))
 
     def __str__(self) -> str:
@@ -81,7 +85,8 @@ def exceeds(rate: float | Fraction, limit: Fraction, interval: Interval | None =
     With an interval the rate is an estimate, which is above only if all of the interval is: what
     may be chance does not stop a build.
     """
-    return (rate if interval is None else interval[0]) > limit
+    least = rate if interval is None else interval[0]
+    return least > (limit if isinstance(least, Fraction) else float(limit))
 
 
 def parse_by_test(
@@ -95,7 +100,7 @@ def parse_by_test(
     for text in given:
         match = re.fullmatch(rf"(.+)=({pattern})", text, re.DOTALL | re.ASCII)
         if match is None:
-            raise SettingsError(f"a test's limit is {form}, got {text!r}.")
+            raise SettingsError(f"a test's limit is {form}, got {text!r:.80}.")
         if match[1] not in known:
             raise SettingsError(f"no test {match[1]!r} was run: {suggestion(match[1], known)}")
         limits[match[1]] = match[2]
@@ -134,6 +139,6 @@ def _check(gate: str, test: str, failing: int, judged: int, limit: MaxFailing) -
         return Check(gate, test, False, f"{where}no case is judged, so {gate} checks nothing.")
     rate = Fraction(failing, judged)
     broken = exceeds(rate, limit.rate_of(judged))
-    fail = f"{failing:,} of {judged:,} cases fail ({display_percent(float(rate))} %)"
-    than = "more than" if broken else "within"
-    return Check(gate, test, not broken, f"{where}{fail}, {than} {gate} {limit}.")
+    percent, than = display_percent(float(rate)), "more than" if broken else "within"
+    says = f"{where}{failing:,} of {judged:,} cases fail ({percent} %), {than} {gate} {limit}."
+    return Check(gate, test, not broken, says)

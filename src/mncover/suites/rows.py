@@ -50,9 +50,11 @@ class Rows:
         """Return rows that belong to no test case; `context` is one for all or one per text."""
         contexts = [context] * len(texts) if isinstance(context, str) else list(context)
         given = [None] * len(texts) if labels is None else list(labels)
-        for what, values in (("contexts", contexts), ("labels", given)):
+        for what, values in (("context", contexts), ("label", given)):
             if len(values) != len(texts):
-                raise TextError(f"got {counted(len(texts), 'text')} but {len(values)} {what}.")
+                raise TextError(
+                    f"got {counted(len(texts), 'text')} but {counted(len(values), what)}."
+                )
         if wrong := [c for c in contexts if not isinstance(c, str)]:
             raise TextError(f"a context must be a string, got {wrong[0]!r}.")
         return cls(list(texts), contexts, given, range(len(texts)), [UNKNOWN] * len(texts))
@@ -92,7 +94,7 @@ class Rows:
 
     @property
     def origin(self) -> tuple[str, str, int, str, int]:
-        """What a run remembers: file, fingerprint, number of texts; of a part, which, of how many."""
+        """What a run remembers: file, fingerprint, texts; of a part, which, and of how many."""
         return str(self.path), self.fingerprint, len(self), self.chosen, self.whole
 
     def numbered(self, class_names: Sequence[str]) -> Rows:
