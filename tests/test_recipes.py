@@ -49,7 +49,10 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 # What each kind of work leaves behind, and something that it prints.
 DONE = {
-    "Test a classifier in a build": (["mncover.xml", "mncover-html/index.html"], "--max-failing"),
+    "Test a classifier in a build": (
+        ["mncover.xml", "mncover-html/index.html"],
+        "within --max-failing 15%",
+    ),
     "Explore in a notebook": (["notebook.mncover"], "Nobody could call this bad."),
     "Compare criteria": (["masks.safetensors", "both.json"], "mnCover"),
     "Decide whether to adopt it": (["smoke.jsonl", "trial.mncover"], "failures"),

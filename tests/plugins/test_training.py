@@ -92,7 +92,7 @@ def test_failures_and_coverage_are_logged_as_the_data_files_have_them(
     for step in (3, 6):
         result = Coverage.load(tmp_path / "runs" / f"step-{step:06}.mncover").result()
         names = {context.name: context for context in result.contexts}
-        assert logged(trainer, "eval_mncover_cover")[step] == result.share("cover")
+        assert logged(trainer, "eval_mncover_cover")[step] == result.main.tally.share_of_reachable
         rate = logged(trainer, "eval_mncover_failing_negation")[step]
         assert rate == names["negation"].failure_rate
         failing = sum(context.failing for context in names.values())

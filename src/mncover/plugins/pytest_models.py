@@ -7,7 +7,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from mncover.engine.loading import load_subject
 from mncover.errors import ModelError
 from mncover.types import Text
 
@@ -47,6 +46,8 @@ def opened(model: Any, tokenizer: Any = None) -> tuple[Any, Any, Any]:
 @cache
 def _pipeline(name: str, tokenizer: str | None) -> Any:
     from transformers import pipeline
+
+    from mncover.engine.loading import load_subject
 
     subject = load_subject(name, tokenizer)
     kind = type(subject.model).__name__

@@ -38,8 +38,8 @@ class Summary:
 
     @property
     def cover(self) -> float:
-        """What the tests cover by the main criterion; 0 if nothing was measured."""
-        return 0.0 if self.result is None else self.result.share(self.result.main.name)
+        """What the tests cover of the reachable bins; 0 if nothing was measured."""
+        return 0.0 if self.result is None else self.result.main.tally.share_of_reachable
 
     @property
     def covers_too_little(self) -> bool:
@@ -101,10 +101,12 @@ class Summary:
 
 def _table(result: Result, failed: set[str], width: int) -> str:
     """Return a row for each test function; the cases of a parametrised one are counted."""
+    tally = result.main.tally
+    reachable = tally.share_of_reachable / tally.share if tally.share else 0.0
     groups: dict[str, list[tuple[bool, int, float]]] = {}
     for context in result.contexts:
         name = context.name.partition("[")[0] or "(outside of tests)"
-        row = context.name in failed, context.texts, context.adds
+        row = context.name in failed, context.texts, context.adds * reachable
         groups.setdefault(name, []).append(row)
     table = plain_table("Test", "Tests", "Failing", "Texts", "Adds %")
     for name, rows in groups.items():
