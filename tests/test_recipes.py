@@ -51,7 +51,7 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 DONE = {
     "Test a classifier in a build": (
         ["mncover.xml", "mncover-html/index.html"],
-        "within --max-failing 15%",
+        "40 of 372 cases fail",
     ),
     "Explore in a notebook": (["notebook.mncover"], "Nobody could call this bad."),
     "Compare criteria": (["masks.safetensors", "both.json"], "mnCover"),
