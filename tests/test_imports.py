@@ -56,6 +56,7 @@ def test_optional_packages_are_imported_in_one_place(
 READING = [
     ["report", "--failures", "2"],
     ["report", "--format", "github", "--junit", "out.xml"],
+    ["report", "--max-failing", "4", "--since", "run.mncover", "--fail-on-new-failures"],
     ["json", "--texts"],
     ["html"],
     ["combine", "run.mncover", "run.mncover", "-o", "both.mncover"],
@@ -84,7 +85,7 @@ sys.exit(f"imported {heavy}" if heavy else code)
 
 
 def test_commands_that_only_read_do_not_import_torch(tmp_path: Path) -> None:
-    cov = fresh().update(POOL[:4], context=["a", "a", "b", "b"], gains=True)
+    cov = fresh().update(POOL[:4], ["a", "a", "b", "b"], labels=[0, 1, 2, 0], gains=True)
     cov.save(tmp_path / "run.mncover")
     (tmp_path / "tests.jsonl").write_text(SUITE.lstrip())
     done = subprocess.run(

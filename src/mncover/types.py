@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import unicodedata
 from collections.abc import Collection, Iterable, Sequence
@@ -114,6 +115,32 @@ def shorten(text: Text, width: int = 60) -> str:
     flat = " | ".join((text,) if isinstance(text, str) else text)
     flat = " ".join(flat.split())
     return flat if len(flat) <= width else flat[: width - 1] + "…"
+
+
+def counted(number: int, thing: str) -> str:
+    """Return a number of things.
+
+    >>> counted(1, "text"), counted(2000, "text")
+    ('1 text', '2,000 texts')
+    """
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+MOST_NAMES = 10  # of which a message lists all
+
+
+def suggestion(name: str, known: Sequence[str]) -> str:
+    """Return what to say after a name that is not known: the nearest names, or all there are.
+
+    >>> suggestion("negaton", ["negation", "typos"]), suggestion("x", ["negation", "typos"])
+    ("did you mean 'negation'?", 'there are negation, typos.')
+    """
+    folded = {one.casefold(): one for one in known}
+    near = [folded[one] for one in difflib.get_close_matches(name.casefold(), folded, n=3)]
+    if near:
+        return f"did you mean {' or '.join(map(repr, near))}?"
+    more = f", … ({len(known):,} in all)" if len(known) > MOST_NAMES else ""
+    return f"there are {', '.join(known[:MOST_NAMES])}{more}."
 
 
 # Characters that reorder what is shown, and line ends that few programs know as such.

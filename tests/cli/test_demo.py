@@ -27,6 +27,7 @@ def test_the_demo_ends_with_a_report_and_what_to_try_next(
     shown = capsys.readouterr().out
     assert "negation" in shown
     assert "Try next" in shown
+    assert "40 of 372 cases fail (10.75 %), more than --max-failing 5%. Exit code 2." in shown
     assert "mncover report mncover-demo/run.mncover" in shown
     result = Coverage.load("mncover-demo/run.mncover").result()
     assert 0.3 < result.share("cover") < 0.7

@@ -121,7 +121,7 @@ def test_what_is_no_text_is_refused_with_its_place() -> None:
         cov.update([["a", "b"]])  # type: ignore[list-item]
     with pytest.raises(TextError, match="case 1 must be"):
         cov.filter([["good"], [["a", "b"]]])  # type: ignore[list-item]
-    with pytest.raises(TextError, match="2 texts but 1 labels"):
+    with pytest.raises(TextError, match="2 texts but 1 label"):
         cov.update(["a", "b"], labels=[1])
     with pytest.raises(TextError, match="none of the model's classes"):
         cov.update(["a"], labels=["sideways"])

@@ -175,6 +175,7 @@ class Result:
     contexts: tuple[ContextResult, ...]
     redundant_at: float
     interrupted: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()  # of which suites only a part was run, and which
     outcomes: tuple[Outcome, ...] = field(default=())
 
     @property
@@ -266,7 +267,9 @@ def summarize(
     redundant = novelty(data) <= redundant_at
     contexts = tuple(_context(data, n, one, redundant, outcomes) for n, one in enumerate(by))
     interrupted = tuple(run.suite or run.id for run in data.incomplete)
-    return Result(data.identity, criteria, contexts, redundant_at, interrupted, tuple(outcomes))
+    chosen = tuple(f"{run.suite}: {run.part}" for run in data.runs if run.part)
+    found = criteria, contexts, redundant_at, interrupted, chosen
+    return Result(data.identity, *found, tuple(outcomes))
 
 
 def _contributions(

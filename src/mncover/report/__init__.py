@@ -12,5 +12,5 @@ REPORTS: dict[str, Report] = {
     "markdown": Report("totals and contexts as Markdown", markdown.show),
     "github": Report("Markdown with the contexts folded", partial(markdown.show, folded=True)),
     "json": Report("every number, for programs", jsonreport.show),
-    "junit": Report("the cases of test suites as JUnit XML", junit.show),
+    "junit": Report("the judged cases as JUnit XML", junit.show),
 }

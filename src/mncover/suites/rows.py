@@ -13,7 +13,7 @@ from typing import Any
 from mncover.data.table import UNKNOWN
 from mncover.errors import TextError
 from mncover.suites.model import Outline, Suite
-from mncover.types import Text
+from mncover.types import Text, counted
 
 _COLUMNS = ("texts", "contexts", "labels", "indices", "cases", "lines")
 
@@ -25,6 +25,8 @@ class Rows:
     Labels are as given (None if unknown) until `numbered` makes them class numbers. `indices` are
     places in the file or suite, `cases` the number of the test case, or -1. `lines` is empty
     unless the texts come from a file of texts; `suite` is set if they come from a test suite.
+    If these are not all texts of the file or suite, `chosen` says which, and `whole` how many
+    there are in all.
     """
 
     texts: list[Text]
@@ -35,6 +37,8 @@ class Rows:
     path: Path | None = None
     lines: Sequence[int] = ()
     suite: Suite | None = None
+    chosen: str = ""
+    whole: int = 0
 
     @classmethod
     def make(
@@ -46,9 +50,11 @@ class Rows:
         """Return rows that belong to no test case; `context` is one for all or one per text."""
         contexts = [context] * len(texts) if isinstance(context, str) else list(context)
         given = [None] * len(texts) if labels is None else list(labels)
-        for what, values in (("contexts", contexts), ("labels", given)):
+        for what, values in (("context", contexts), ("label", given)):
             if len(values) != len(texts):
-                raise TextError(f"got {len(texts)} texts but {len(values)} {what}.")
+                raise TextError(
+                    f"got {counted(len(texts), 'text')} but {counted(len(values), what)}."
+                )
         if wrong := [c for c in contexts if not isinstance(c, str)]:
             raise TextError(f"a context must be a string, got {wrong[0]!r}.")
         return cls(list(texts), contexts, given, range(len(texts)), [UNKNOWN] * len(texts))
@@ -82,7 +88,14 @@ class Rows:
         digest = hashlib.sha256("".join(lines).encode("ascii"))
         if self.suite is not None:
             digest.update(json.dumps(Outline.of(self.suite).to_json()).encode("ascii"))
+        if self.chosen:  # the same text may stand in two places
+            digest.update(json.dumps(list(self.indices)).encode("ascii"))
         return digest.hexdigest()
+
+    @property
+    def origin(self) -> tuple[str, str, int, str, int]:
+        """What a run remembers: file, fingerprint, texts; of a part, which, and of how many."""
+        return str(self.path), self.fingerprint, len(self), self.chosen, self.whole
 
     def numbered(self, class_names: Sequence[str]) -> Rows:
         """Return the rows with class numbers as labels, -1 where the class is unknown."""
@@ -95,10 +108,13 @@ class Rows:
     def by_context(self) -> Rows:
         """Return the rows grouped by context, in the order in which contexts first appear."""
         places = {name: place for place, name in enumerate(dict.fromkeys(self.contexts))}
-        order = sorted(range(len(self)), key=lambda row: places[self.contexts[row]])
+        return self.taken(sorted(range(len(self)), key=lambda row: places[self.contexts[row]]))
+
+    def taken(self, rows: Sequence[int]) -> Rows:
+        """Return the given rows, in the given order."""
         columns = [(name, getattr(self, name)) for name in _COLUMNS]
-        ordered: dict[str, Any] = {name: [v[row] for row in order] for name, v in columns if v}
-        return replace(self, **ordered)
+        found: dict[str, Any] = {name: [v[row] for row in rows] for name, v in columns if v}
+        return replace(self, **found)
 
     def runs_of_contexts(self) -> list[Rows]:
         """Return the rows cut wherever the context changes."""

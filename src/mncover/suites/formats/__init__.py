@@ -15,7 +15,7 @@ from mncover.suites.formats import checklist, jsonlines, records
 from mncover.suites.formats.records import Fields, Record, SuiteFormat, TextFormat
 from mncover.suites.model import Suite
 from mncover.suites.rows import Rows
-from mncover.types import Text, shorten
+from mncover.types import Text, counted, shorten
 
 TEXT_FORMATS: dict[str, TextFormat] = {
     **dict.fromkeys((".jsonl", ".ndjson"), jsonlines.TEXTS),
@@ -106,9 +106,12 @@ def copy_records(source: Path, chosen: list[tuple[int, Text]], total: int, outpu
     suffix, found = _text_format(source)
     if _text_format(output)[0] != suffix:
         raise TextError(f"{output}: {source} is {suffix}, so its records go to a {suffix} file.")
-    all_records, hint = list(found.read(source)), "name the file that was run with --suite."
+    hint = "name the file that was run with --suite."
+    if not source.is_file():
+        raise TextError(f"{source}: no such file any more; {hint}")
+    all_records = list(found.read(source))
     if (n := len(all_records)) != total:
-        raise TextError(f"{source}: it has {n:,} texts, but {total:,} were run; {hint}")
+        raise TextError(f"{source}: it has {counted(n, 'text')}, but {total:,} were run; {hint}")
     for place, text in chosen:
         line, record = all_records[place]
         if not _holds(record, text):
