@@ -266,6 +266,5 @@ def train_texts(config: Config, other: Path | None = None) -> list[Text]:
 
 def suite_texts(path: Path, config: Config) -> Rows:
     """Read a test suite, or a plain file of texts."""
-    if formats.is_test_suite(path):
-        return Rows.of_suite(path, formats.load_suite(path))
-    return read_texts(path, Fields(config.text, config.pair, config.label, config.context))
+    fields = Fields(config.text, config.pair, config.label, config.context)
+    return formats.read_rows(path, fields)

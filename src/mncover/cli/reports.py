@@ -15,7 +15,7 @@ from mncover.coverage import Coverage
 from mncover.data.files import replacing
 from mncover.data.results import Result, below
 from mncover.errors import MismatchError, SettingsError
-from mncover.report import REPORTS
+from mncover.report import REPORTS, find_report
 from mncover.report.columns import View
 from mncover.report.html import write_html
 from mncover.types import display_percent
@@ -36,8 +36,7 @@ def report(
     fail_under_test: Annotated[list[str] | None, option(LIMIT, "NAME=PERCENT")] = None,
 ) -> int:
     """Print the coverage in a data file: by context, by layer and in total."""
-    if kind not in REPORTS:
-        raise SettingsError(f"there is no format {kind!r}; there are {listed(*REPORTS)}.")
+    find_report(kind)
     view = _view(file, config, heads=heads, failures=failures)
     limits = _parsed_limits(fail_under_test or [], view.result)
     _write(kind, view, None)

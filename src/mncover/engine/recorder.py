@@ -335,7 +335,7 @@ class SuiteRun:
         data = self.unfinished.load(self._read, _texts_in)
         if data is None:
             data = CoverageData(self.engine.identity())
-            run = Run.start(str(self.suite.path), self.suite.fingerprint, len(self.rows))
+            run = Run.start(str(self.suite.path or ""), self.suite.fingerprint, len(self.rows))
         else:
             run = data.runs[-1]
         if self.outline is not None:

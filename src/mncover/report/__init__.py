@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from mncover.errors import SettingsError
 from mncover.report import jsonreport, junit, markdown, text
 from mncover.report.columns import Report
 
@@ -14,3 +15,10 @@ REPORTS: dict[str, Report] = {
     "json": Report("every number, for programs", jsonreport.show),
     "junit": Report("the cases of test suites as JUnit XML", junit.show),
 }
+
+
+def find_report(kind: str) -> Report:
+    """Return a report by name; refuse one that there is not."""
+    if kind not in REPORTS:
+        raise SettingsError(f"there is no format {kind!r}; there are {', '.join(REPORTS)}.")
+    return REPORTS[kind]

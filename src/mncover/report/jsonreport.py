@@ -42,7 +42,7 @@ def to_json(result: Result) -> dict[str, Any]:
         "calibration_texts": identity.calibration_texts,
         "redundant_at": result.redundant_at,
         "interrupted": list(result.interrupted),
-        "texts": result.texts,
+        "texts": result.n_texts,
         "totals": {"criteria": {n: _tally(c.tally) for n, c in result.criteria.items()}},
         "masks": None if identity.masks is None else identity.masks.to_json(),
         "contexts": [_context(context) for context in result.contexts],

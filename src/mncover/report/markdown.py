@@ -33,7 +33,7 @@ def to_markdown(result: Result, sort: str = "suite", folded: bool = False) -> st
 
 def _totals(result: Result) -> list[str]:
     shares = [f"{c.title} {display_percent(c.tally.share)} %" for c in result.criteria.values()]
-    lines = [f"**{shares[0]}** of all bins, {result.texts:,} texts", *shares[1:]]
+    lines = [f"**{shares[0]}** of all bins, {result.n_texts:,} texts", *shares[1:]]
     judged = sum(outcome.judged for outcome in result.outcomes)
     failing = sum(outcome.failing for outcome in result.outcomes)
     if judged:

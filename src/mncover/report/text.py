@@ -51,7 +51,7 @@ def _heading(result: Result) -> Text:
     model = path.name if path.is_absolute() else identity.model  # a hub name as it is
     calibrated = f"calibrated on {identity.calibration_texts:,} texts"
     measured = f"{settings.bins} bins, up to {settings.max_length} tokens, {calibrated}"
-    by = f" by {result.texts:,} texts\n"
+    by = f" by {result.n_texts:,} texts\n"
     return Text.assemble("Coverage of ", (model, "bold"), by, (measured, "dim"))
 
 
