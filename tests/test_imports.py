@@ -21,6 +21,8 @@ ROOT = Path(__file__).resolve().parents[1]
 # Optional packages, and the modules that may import them.
 OPTIONAL = {
     "pyarrow": {"mncover.suites.formats.records"},
+    "pandas": {"mncover.report.frames"},
+    "datasets": {"mncover.suites.formats.hub"},
     "matplotlib": {"mncover.report.plots"},
     "jinja2": {"mncover.report.html"},
     "tomli": {"mncover.data.files"},
@@ -78,7 +80,7 @@ import json, sys
 from mncover import Finder
 from mncover.cli import main
 code = max(main(arguments) for arguments in json.loads(sys.argv[1]))
-heavy = {"torch", "transformers", "numba"} & set(sys.modules)
+heavy = {"torch", "transformers", "numba", "pandas", "datasets", "polars"} & set(sys.modules)
 sys.exit(f"imported {heavy}" if heavy else code)
 """
 
@@ -99,6 +101,7 @@ def test_commands_that_only_read_do_not_import_torch(tmp_path: Path) -> None:
 
 
 def test_public_names_are_there_and_others_are_refused() -> None:
+    assert dir(mncover) == sorted(mncover.__all__)
     for name in mncover.__all__:
         assert getattr(mncover, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'Coverag'"):

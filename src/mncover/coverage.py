@@ -43,7 +43,8 @@ class Coverage(Reading):
     or GPU) and left as it was found; `device` and `dtype` are for a model that is loaded by name.
     With `masks`, or the path of a file of them, mnCover is measured beside Cover. `criteria` names
     what to measure instead. `kernels` is one of `mncover.engine.kernels.KERNELS`. `progress` None
-    shows bars only on a terminal. With `signatures`, a small vector of what the model made of it is kept for each text.
+    shows bars only on a terminal. With `signatures`, a small vector of what the model made of it
+    is kept for each text.
 
         cov = Coverage("path/to/model", bins=10)
         cov.calibrate(train_texts)
@@ -202,9 +203,9 @@ class Coverage(Reading):
         """Run a suite of tests or texts, from a file or handed in, and write the data file.
 
         What was measured before is left alone: the result is another object, of this run. With
-        `train`, it calibrates first. Strings are paths here. An interrupted run resumes; with `reuse`, one that is
-        finished is read instead. `classes` says how the model's classes correspond to the
-        suite's, and `say` is told what a person should know.
+        `train`, it calibrates first. Strings are paths here. An interrupted run resumes; with
+        `reuse`, one that is finished is read instead. `classes` says how the model's classes
+        correspond to the suite's, and `say` is told what a person should know.
         """
         from mncover.engine.recorder import SuiteRun
 

@@ -11,14 +11,14 @@ from copy import copy
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from mncover.data.results import ContextResult, Result, gains
+from mncover.data.results import ContextResult, Result, gains, novelty, touched_neurons
 from mncover.data.store import CoverageData
 from mncover.errors import MissingExtraError, SettingsError
 from mncover.report.describe import answers_to, class_names, describe_expectation, said
 from mncover.report.jsonreport import rows_to_json
 from mncover.selection.cases import Cases, cases_by_run
-from mncover.selection.scores import available, score_cases
 from mncover.suites.formats.records import import_pyarrow
 from mncover.suites.judging import FAILS, NOT_JUDGED
 from mncover.suites.model import Label
@@ -144,9 +144,7 @@ def _case_rows(cases: Cases) -> Iterator[dict[str, Any]]:
     data, outline = cases.data, cases.outline
     classes = data.identity.labels if outline is None else outline.labels or data.identity.labels
     added = {name: cases.sums(gains(data, name)) for name in data.identity.names}
-    known = "novelty" in available(cases)
-    novelty = score_cases(cases, "novelty") if known else np.full(len(cases), np.nan)
-    labels = _labels(cases)
+    fresh, labels = _novelty(cases), _labels(cases)
     for i, rows in enumerate(cases.rows):
         sides = [_sides(text) for text in cases.texts(i)]
         found = list(said(answers_to(data, outline, rows), classes)) if classes else []
@@ -164,8 +162,15 @@ def _case_rows(cases: Cases) -> Iterator[dict[str, Any]]:
             "confidences": [_number(share) for _, share in found],
             "failing": None if verdict == NOT_JUDGED else verdict == FAILS,
             **{f"gains.{name}": _number(shares[i]) for name, shares in added.items()},
-            "novelty": _number(novelty[i]),
+            "novelty": _number(fresh[i]),
         }
+
+
+def _novelty(cases: Cases) -> NDArray[np.float64]:
+    """Return the novelty of each case: that of its texts, weighted by the neurons they touch."""
+    data = cases.data
+    touched = touched_neurons(data.identity, data.table["length"])
+    return cases.sums(novelty(data) * touched) / np.maximum(cases.sums(touched), 1)
 
 
 def _about(cases: Cases, case: int) -> dict[str, str | None]:

@@ -168,7 +168,8 @@ def _opened(given: Any) -> Rows | Columns | Iterable[Any]:
 
 
 def _is_table(given: Any) -> bool:
-    named = hasattr(given, "column_names") or hasattr(given, "columns")
+    kind = type(given)  # asked of the type: a property may take long
+    named = hasattr(kind, "column_names") or hasattr(kind, "columns")
     if named and hasattr(given, "collect"):
         raise TextError(f"a {type(given).__name__} is not loaded yet: call its collect() first.")
     return named and hasattr(given, "__getitem__")

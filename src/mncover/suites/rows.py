@@ -154,8 +154,9 @@ def label_numbers(
     named = {name.casefold(): i for i, name in enumerate(names)}
     known = {str(i): i for i in range(len(names))} | named
     numbers = []
-    for index, label in enumerate(labels):
-        number = _number(_by_name(label, named), known)
+    for index, given in enumerate(labels):
+        label = _by_name(given, named)
+        number = _number(label, known)
         if number is None:
             classes = ", ".join(f"{i} ({name})" for i, name in enumerate(names))
             what = f"the label {label!r} is none of the model's classes {classes}."

@@ -6,6 +6,7 @@ The one place that imports datasets, which from version 4 on runs no code that a
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from mncover.suites.rows import ClassNumber
 
 PREFIX = "hf:"
 SHAPE = f"{PREFIX}NAME[:CONFIG][:SPLIT]"
+_COLON = re.compile(r":(?![^\[]*\])")  # not that of a part of a split: train[:100]
 
 
 def is_hub(path: str | Path) -> bool:
@@ -43,7 +45,7 @@ def _datasets() -> Any:
 def _load(path: Path) -> Any:
     """Return one split of a data set."""
     address, datasets = path.as_posix(), _datasets()
-    name, *rest = address.removeprefix(PREFIX).split(":")
+    name, *rest = _COLON.split(address.removeprefix(PREFIX))
     if not name or len(rest) > 2 or "" in rest:
         raise TextError(f"{address}: the name of a data set is {SHAPE}.")
     config, split = rest[0] if len(rest) == 2 else None, rest[-1] if rest else None
