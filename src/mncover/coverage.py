@@ -19,7 +19,7 @@ from mncover.data.files import Say, silent
 from mncover.data.identity import Run
 from mncover.data.store import CoverageData
 from mncover.errors import MismatchError, ModelError
-from mncover.reading import Reading
+from mncover.report.reading import Reading
 from mncover.selection.filters import Selection, greedy, sequential_filter
 from mncover.selection.sets import DRAWS, THRESHOLDS, Comparison, Curve, compare_sets, saturation
 from mncover.suites import intake

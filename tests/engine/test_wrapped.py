@@ -72,7 +72,7 @@ def test_an_older_sentence_encoder_is_found_by_its_first_module() -> None:
     """Before version 5 there was no `transformers_model`."""
     model, tokenizer = tiny.make("bert_encoder")
 
-    class Older(sentence_transformers.SentenceTransformer):
+    class Older(sentence_transformers.SentenceTransformer):  # type: ignore[misc]
         transformers_model = None
 
         def __init__(self) -> None:

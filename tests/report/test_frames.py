@@ -162,6 +162,13 @@ def test_arrow_and_pandas_hold_the_same(plain: Coverage) -> None:
     owners = plain.result().texts().to_pandas()["owner"]
     assert str(owners.dtype) == "Int64"
     assert owners.isna().any()
+    cases = plain.result().cases()
+    found = cases.to_pandas()
+    assert found.failing.isna().any()
+    assert (
+        found[found.failing].index.tolist()
+        == np.flatnonzero([fails is True for fails in cases["failing"]]).tolist()
+    )
 
 
 def test_results_do_not_change_under_later_texts() -> None:

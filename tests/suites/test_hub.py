@@ -9,11 +9,13 @@ from pathlib import Path
 import datasets
 import pytest
 
+from mncover.cli import main
 from mncover.errors import MissingExtraError, TextError
 from mncover.suites.formats import copy_records, is_test_suite, read_texts
 from mncover.suites.formats.hub import is_hub
 from mncover.suites.formats.records import Fields
 from mncover.suites.intake import given_rows
+from tests.folders import write_material
 
 TEXTS = ["good film", "bad food", "slow service"]
 
@@ -40,6 +42,17 @@ def test_a_split_is_read_like_a_file(folder: Path) -> None:
     assert given_rows(f"hf:{folder}:train", Fields(text="k"), context="sentence").contexts == TEXTS
     assert not is_test_suite(Path(f"hf:{folder}:train"))
     assert not is_hub("hf.csv")
+
+
+def test_commands_take_data_sets_by_name(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    material = write_material(tmp_path / "material")
+    options = ["--train", f"hf:{folder}:train", "--max-length", "12", "-q"]
+    assert main(["run", str(material.model), f"hf:{folder}:test", *options]) == 0
+    assert main(["select", "--budget", "1", "-o", "few.jsonl"]) == 0
+    assert read_texts(Path("few.jsonl")).texts[0] in TEXTS[:2]
 
 
 def test_chosen_records_become_json_lines(folder: Path, tmp_path: Path) -> None:

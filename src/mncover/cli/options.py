@@ -165,7 +165,8 @@ MEASURING = ("train", "train_limit", *FIELDS, *SETTINGS, *LOADING, "criteria")
 CHECKING = ("fail_under", "metric")
 
 # Options that are not configuration.
-_FORMATS = f"({listed(*TEXT_FORMATS)}; .gz too) or a test suite ({listed(*SUITE_FORMATS)})"
+_FORMATS = f"({listed(*TEXT_FORMATS)}; .gz too), a data set (hf:NAME:SPLIT)"
+_FORMATS += f" or a test suite ({listed(*SUITE_FORMATS)})"
 DataFile = Annotated[Path | None, argument("The data file; run.mncover if not given.", "FILE")]
 Model = Annotated[str, argument("A Hugging Face folder or hub name.", "MODEL")]
 Suite = Annotated[Path, argument(f"A file of texts {_FORMATS}.", "SUITE")]

@@ -58,12 +58,14 @@ class Frame:
             yield dict(zip(self._columns, values, strict=True))
 
     def to_pandas(self) -> Any:
-        """Return a pandas DataFrame; whole numbers stay whole where some are missing."""
+        """Return a pandas DataFrame; whole numbers and yes or no stay so where some are missing."""
         pandas = _pandas()
         found = pandas.DataFrame(self._columns)
         for name, values in self._columns.items():
-            if {type(value) for value in values} == {int, type(None)}:
-                found[name] = pandas.array(values, dtype="Int64")
+            kinds = {type(value) for value in values} - {type(None)}
+            if None in values and kinds in ({int}, {bool}):
+                kind = "Int64" if kinds == {int} else "boolean"
+                found[name] = pandas.array(values, dtype=kind)
         return found
 
     def to_arrow(self) -> Any:

@@ -14,8 +14,9 @@ from rich.console import Console
 from mncover.data import datafile
 from mncover.data.results import REDUNDANT_AT, Result, summarize
 from mncover.data.store import CoverageData
-from mncover.report import find_report, plots
+from mncover.report import plots
 from mncover.report.columns import View
+from mncover.report.formats import find_report
 from mncover.report.frames import Tables
 from mncover.report.html import write_html
 from mncover.suites.judging import judge_data
