@@ -18,7 +18,6 @@ from mncover.report import plots
 from mncover.report.columns import View
 from mncover.report.formats import find_report
 from mncover.report.frames import Tables
-from mncover.report.html import write_html
 from mncover.suites.judging import judge_data
 
 
@@ -68,6 +67,8 @@ class Reading:
 
         `since` is an earlier data file to compare with. Returns the first page.
         """
+        from mncover.report.html import write_html  # late: it brings Jinja2
+
         earlier = None if since is None else (Path(since), datafile.read(Path(since)))
         source = Path("a Python program")
         return write_html(self.data, source, Path(folder), redundant_at, earlier)
