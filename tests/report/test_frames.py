@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import pickle
 import sys
 from pathlib import Path
 from typing import Any
@@ -177,6 +178,8 @@ def test_results_do_not_change_under_later_texts() -> None:
     cov.update(["bad food", "slow"], "more", gains=True)
     assert (len(before.texts()), len(before.cases()), before.n_texts) == (1, 1, 1)
     assert len(cov.result().texts()) == cov.result().n_texts == 3
+    copied = pickle.loads(pickle.dumps(before))
+    assert list(copied.cases()) == list(before.cases())
 
 
 def test_rows_without_content_and_unknown_columns(plain: Coverage) -> None:

@@ -183,6 +183,8 @@ def test_numbered_labels_of_a_data_set_count_by_name_if_it_shares_names(
 ) -> None:
     rows = given_rows(named_set(names, [0, 1, -1]))
     assert label_numbers(rows.labels, model) == expected
+    streamed = given_rows(named_set(names, [0, 1, -1]).to_iterable_dataset())
+    assert label_numbers(streamed.labels, model) == expected
     assert rows.fingerprint == Rows.make(["a"] * 3, labels=[0, 1, -1]).fingerprint
 
 
@@ -208,6 +210,8 @@ def test_the_cases_of_a_suite_stay_together(tmp_path: Path) -> None:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert given_cases(path) == [["a", "b"], ["c"]]
     assert given_suite(str(path), Fields()).suite is not None
+    assert given_train(str(path), Fields()).texts == given_rows(path).texts == ["a", "b", "c"]
+    assert given_rows(path, context="x").contexts == ["x"] * 3
 
 
 def test_columns_of_lists_are_cases() -> None:

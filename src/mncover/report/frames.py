@@ -7,7 +7,6 @@ place that imports pandas. No torch here.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from copy import copy
 from typing import Any
 
 import numpy as np
@@ -107,8 +106,7 @@ class Tables:
     """The tables of a data file as it is now: texts that are added later do not show."""
 
     def __init__(self, data: CoverageData) -> None:
-        self._data = copy(data)
-        self._data.table = data.table  # which is replaced, never changed, when rows are added
+        self._data = data.rows_alone()
 
     def texts(self) -> Frame:
         """Return a row for each text, with what `mncover json --texts` has."""

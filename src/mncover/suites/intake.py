@@ -13,7 +13,7 @@ from typing import Any
 
 from mncover.data.table import UNKNOWN
 from mncover.errors import SettingsError, TextError
-from mncover.suites.formats import field_names, read_rows
+from mncover.suites.formats import field_names, is_test_suite, read_rows
 from mncover.suites.formats.hub import is_hub, with_class_names
 from mncover.suites.formats.records import PAIR_FIELDS, TEXT_FIELDS, Fields
 from mncover.suites.rows import Rows, fitting_labels
@@ -60,7 +60,7 @@ def given_rows(
     if labels is not None and asked.label is not None:
         raise SettingsError("give either `labels` or `label`, the name of a column, not both.")
     if (path := _file(given)) is not None:
-        column = _column(context, field_names(path))
+        column = _column(context, _names(path))
         found = read_rows(path, replace(asked, context=column) if column else asked)
         return _relabelled(found, "" if column else context, labels)
     return _rows(_opened(given), asked, context, labels)
@@ -97,7 +97,7 @@ def given_suite(given: Any, fields: Fields) -> Rows:
 def given_train(given: Any, fields: Fields) -> Rows:
     """Return training texts, by the suite's columns if they have these, else by the usual ones."""
     path = Path(given) if isinstance(given, str) else _file(given)
-    found = _opened(given) if path is None else field_names(path)
+    found = _opened(given) if path is None else _names(path)
     names = set(found) if isinstance(found, dict | set) else set()
     asked = {name for name in (fields.text, fields.pair) if name is not None}
     label = fields.label if fields.label in names else None
@@ -119,6 +119,11 @@ def _rows(
         chosen = _choose(found, replace(asked, context=column) if column else asked)
         return _relabelled(_of_table(found, chosen), "" if column else context, labels)
     return Rows.make(check_texts(_without_columns(found, asked)), context, labels)
+
+
+def _names(path: Path) -> set[str]:
+    """Return the names of a file's fields; a suite of tests has none."""
+    return set() if is_test_suite(path) else field_names(path)
 
 
 def _column(context: str | Sequence[str], names: Container[Any]) -> str | None:
@@ -216,7 +221,7 @@ def _of_iterable(given: Iterable[Any]) -> Columns | list[Any]:
     names = dict.fromkeys(name for one in values for name in one)
 
     def column(name: Any) -> Callable[[], Iterable[Any]]:
-        return lambda: [one.get(name) for one in values]
+        return lambda: with_class_names(given, name, [one.get(name) for one in values])
 
     return {name: column(name) for name in names}
 
