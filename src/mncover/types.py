@@ -32,12 +32,7 @@ def are_texts(values: Collection[Any]) -> bool:
 
 
 def check_texts(texts: Iterable[Any]) -> list[Text]:
-    """Return the texts as a list; refuse what is no text, naming its place.
-
-    A lone string is refused, because it would be read as a list of one-letter texts.
-    """
-    if isinstance(texts, str):
-        raise TextError("expected a list of texts, got a single string: put it in a list.")
+    """Return the texts as a list; refuse what is no text, naming its place."""
     checked = list(texts)
     for index, text in enumerate(checked):
         if not is_text(text):
@@ -49,8 +44,6 @@ def check_texts(texts: Iterable[Any]) -> list[Text]:
 
 def check_cases(cases: Iterable[Any]) -> list[list[Text]]:
     """Return the cases as lists of texts; a text that stands alone is a case of one."""
-    if isinstance(cases, str):
-        raise TextError("expected a list of cases, got a single string: put it in a list.")
     checked: list[list[Text]] = []
     for index, case in enumerate(cases):
         texts = [case] if is_text(case) else case
@@ -179,7 +172,14 @@ def display_percent(share: float, digits: int = 2) -> str:
 
 
 def html_table(title: str, names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table with a title; whatever the cells hold is shown as text."""
+    """Return a table with a title; whatever the cells hold is shown as text.
+
+    Columns in which every cell is empty or a dash are left out.
+    """
+    filled = [
+        i for i in range(len(names)) if not rows or any(row[i] not in ("", "-") for row in rows)
+    ]
+    names, rows = [names[i] for i in filled], [[row[i] for i in filled] for row in rows]
     head = "".join(f"<th>{escape(name)}</th>" for name in names)
     body = "".join(
         "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"

@@ -83,7 +83,7 @@ def test_reports_of_two_criteria_fit_into_80_columns(masked: Coverage, measure: 
         output = shown(cov, "text", heads=True)
         assert max(map(len, output.splitlines())) <= 80
         row = cells(output, "Total")
-        assert row[1] == str(cov.result().texts)  # nothing was folded into a second line
+        assert row[1] == str(cov.result().n_texts)  # nothing was folded into a second line
 
 
 def test_layers_and_totals_go_over_the_criteria(three: Coverage) -> None:

@@ -187,7 +187,8 @@ MEASURING = ("train", "train_limit", *FIELDS, *SETTINGS, *LOADING, "criteria")
 CHECKING = ("max_failing", "max_failing_test", "fail_under", "fail_under_test", "metric")
 
 # Options that are not configuration.
-_FORMATS = f"({listed(*TEXT_FORMATS)}; .gz too) or a test suite ({listed(*SUITE_FORMATS)})"
+_FORMATS = f"({listed(*TEXT_FORMATS)}; .gz too), a data set (hf:NAME:SPLIT)"
+_FORMATS += f" or a test suite ({listed(*SUITE_FORMATS)})"
 DataFile = Annotated[Path | None, argument("The data file; run.mncover if not given.", "FILE")]
 Model = Annotated[str, argument("A Hugging Face folder or hub name.", "MODEL")]
 Suite = Annotated[Path, argument(f"A file of texts {_FORMATS}.", "SUITE")]
@@ -288,6 +289,5 @@ def train_texts(config: Config, other: Path | None = None) -> list[Text]:
 
 def suite_texts(path: Path, config: Config) -> Rows:
     """Read a test suite, or a plain file of texts."""
-    if formats.is_test_suite(path):
-        return Rows.of_suite(path, formats.load_suite(path))
-    return read_texts(path, Fields(config.text, config.pair, config.label, config.context))
+    fields = Fields(config.text, config.pair, config.label, config.context)
+    return formats.read_rows(path, fields)

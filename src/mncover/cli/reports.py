@@ -12,8 +12,8 @@ from mncover.cli.gates import FailOnNew, Gates, Since, exit_code
 from mncover.cli.options import Config, argument, flag, listed, option, written
 from mncover.coverage import Coverage
 from mncover.data.files import replacing
-from mncover.errors import DataFileError, MismatchError, SettingsError
-from mncover.report import REPORTS
+from mncover.errors import DataFileError, MismatchError
+from mncover.report import REPORTS, find_report
 from mncover.report.columns import View
 from mncover.report.html import write_html
 from mncover.types import display_percent
@@ -35,8 +35,7 @@ def report(
     fail_on_new_failures: FailOnNew = False,
 ) -> int:
     """Print the coverage in a data file: by context, by layer and in total."""
-    if kind not in REPORTS:
-        raise SettingsError(f"there is no format {kind!r}; there are {listed(*REPORTS)}.")
+    find_report(kind)
     path = file or Path(config.output)
     view = _view(path, config, heads=heads, failures=failures)
     gates = Gates.of(config, _tests(view), since, fail_on_new_failures)

@@ -22,6 +22,7 @@ from mncover.data.threads import in_threads
 from mncover.types import Settings, html_table, percent
 
 if TYPE_CHECKING:
+    from mncover.report.frames import Frame, Tables
     from mncover.suites.judging import Outcome
 
 # A text is redundant if at most this share of what it makes the model do is new.
@@ -177,6 +178,7 @@ class Result:
     interrupted: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()  # of which suites only a part was run, and which
     outcomes: tuple[Outcome, ...] = field(default=())
+    tables: Tables | None = field(default=None, repr=False, compare=False)
 
     @property
     def main(self) -> CriterionResult:
@@ -213,9 +215,26 @@ class Result:
         return self.main.tally.attention
 
     @property
-    def texts(self) -> int:
+    def n_texts(self) -> int:
         """How many texts were run."""
         return sum(context.texts for context in self.contexts)
+
+    def texts(self) -> Frame:
+        """Return a table with a row for each text: what `mncover json --texts` has."""
+        return self._tables.texts()
+
+    def cases(self) -> Frame:
+        """Return a table with a row for each case; in a plain list every text is one."""
+        return self._tables.cases()
+
+    def tests(self) -> Frame:
+        """Return a table with a row for each test, or context: what it covers, how it fails."""
+        return self._tables.tests(self)
+
+    @property
+    def _tables(self) -> Tables:
+        assert self.tables is not None  # `Coverage.result` has given them
+        return self.tables
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: totals, and a row for each context."""

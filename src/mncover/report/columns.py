@@ -123,7 +123,7 @@ def _sum(part: Callable[[ContextResult], Part], result: Result) -> Part:
 
 def _all_redundant(result: Result) -> Part:
     numbers = [context.redundant for context in result.contexts]
-    return Part(None if None in numbers else sum(n or 0 for n in numbers), result.texts)
+    return Part(None if None in numbers else sum(n or 0 for n in numbers), result.n_texts)
 
 
 NAME = Column(
@@ -133,7 +133,7 @@ NAME = Column(
     total=lambda r: "Total",
     order=lambda c: c.name.casefold(),
 )
-TEXTS = Column("texts", "Texts", lambda c: c.texts, total=lambda r: r.texts)
+TEXTS = Column("texts", "Texts", lambda c: c.texts, total=lambda r: r.n_texts)
 ADDS = Column("adds", "Adds %", lambda c: c.adds)
 ONLY = Column("only", "Only here %", lambda c: c.only_here, short="Only %")
 REDUNDANT = Column(

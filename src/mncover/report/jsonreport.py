@@ -48,7 +48,7 @@ def to_json(result: Result) -> dict[str, Any]:
         "redundant_at": result.redundant_at,
         "interrupted": list(result.interrupted),
         "parts": list(result.parts),
-        "texts": result.texts,
+        "texts": result.n_texts,
         "totals": {"criteria": {n: _tally(c.tally) for n, c in result.criteria.items()}},
         "masks": None if identity.masks is None else identity.masks.to_json(),
         "contexts": [_context(context) for context in result.contexts],

@@ -54,7 +54,7 @@ def _gates(view: View) -> Iterator[str]:
 
 def _totals(result: Result) -> list[str]:
     shares = [f"{c.title} {display_percent(c.tally.share)} %" for c in result.criteria.values()]
-    lines = [f"**{shares[0]}** of all bins, {counted(result.texts, 'text')}", *shares[1:]]
+    lines = [f"**{shares[0]}** of all bins, {counted(result.n_texts, 'text')}", *shares[1:]]
     lines += [f"part of {_escaped(part)}" for part in result.parts]
     judged = sum(outcome.judged for outcome in result.outcomes)
     failing = sum(outcome.failing for outcome in result.outcomes)

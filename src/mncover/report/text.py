@@ -55,7 +55,7 @@ def _heading(result: Result) -> Text:
     model = path.name if path.is_absolute() else identity.model  # a hub name as it is
     calibrated = f"calibrated on {counted(identity.calibration_texts, 'text')}"
     measured = f"{settings.bins} bins, up to {settings.max_length} tokens, {calibrated}"
-    by = f" by {counted(result.texts, 'text')}\n"
+    by = f" by {counted(result.n_texts, 'text')}\n"
     parts = "".join(f"\nPart of {part}" for part in result.parts)
     return Text.assemble("Coverage of ", (model, "bold"), by, (measured, "dim"), parts)
 
