@@ -18,9 +18,10 @@ from mncover.criteria import chosen_criteria
 from mncover.data import datafile
 from mncover.data.files import Say, silent
 from mncover.data.identity import Run
+from mncover.data.places import check_model_folder
 from mncover.data.results import REDUNDANT_AT, Result, summarize
 from mncover.data.store import CoverageData
-from mncover.errors import MismatchError, ModelError, TextError
+from mncover.errors import MismatchError, ModelError, TextError, needs_run
 from mncover.report import plots
 from mncover.selection.filters import Selection, greedy, sequential_filter
 from mncover.selection.sets import DRAWS, THRESHOLDS, Comparison, Curve, compare_sets, saturation
@@ -382,11 +383,14 @@ def _assembled(
     masks: Masks | str | Path | None,
     running: tuple[int | None, bool | None, str, bool],
 ) -> Engine:
-    """Return an engine; the one place where one is made."""
-    from mncover.engine.engine import Engine
-    from mncover.engine.loading import load_subject
+    """Return an engine; the one place where one is made. Torch comes after all else is right."""
     from mncover.masks.masks import Masks
 
+    if isinstance(loading[0], str | Path):
+        check_model_folder(str(loading[0]))
     given = masks if masks is None or isinstance(masks, Masks) else Masks.load(masks)
     chosen = chosen_criteria(criteria, given is not None)
+    with needs_run():
+        from mncover.engine.engine import Engine
+        from mncover.engine.loading import load_subject
     return Engine(load_subject(*loading), settings, chosen, given, *running)

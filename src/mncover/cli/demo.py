@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from rich.console import Console
 
+from mncover.cli.checks import check_paths
 from mncover.cli.options import Config, option
 from mncover.cli.run import measure
 from mncover.data.datafile import DEFAULT_NAME
@@ -38,6 +39,7 @@ def demo(
 ) -> None:
     """Measure a bundled suite on a small sentiment model, offline."""
     console = Console()
+    check_paths(folder=folder)
     folder.mkdir(parents=True, exist_ok=True)
     suite, train = folder / "suite.jsonl", folder / "calibration.txt"
     for path in (suite, train):

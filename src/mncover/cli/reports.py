@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from rich.console import Console
 
 from mncover.cli import options as o
+from mncover.cli.checks import check_paths
 from mncover.cli.options import Config, argument, flag, listed, option, written
 from mncover.coverage import Coverage
 from mncover.data.files import replacing
@@ -38,6 +39,7 @@ def report(
     """Print the coverage in a data file: by context, by layer and in total."""
     if kind not in REPORTS:
         raise SettingsError(f"there is no format {kind!r}; there are {listed(*REPORTS)}.")
+    check_paths(file=junit)
     view = _view(file, config, heads=heads, failures=failures)
     limits = _parsed_limits(fail_under_test or [], view.result)
     _write(kind, view, None)
@@ -56,6 +58,7 @@ def json(
     config: Config,
 ) -> int:
     """Write the coverage in a data file as JSON."""
+    check_paths(file=output)
     view = _view(file, config, texts=texts, pretty=pretty)
     _write("json", view, output)
     return exit_code(view.result, config)
@@ -71,6 +74,7 @@ def html(
     quiet: o.Quiet = False,
 ) -> None:
     """Write the report of a data file as web pages that open from disk."""
+    check_paths(folder=output)
     path = file or Path(config.output)
     earlier = None if since is None else (since, Coverage.load(since).data)
     data = Coverage.load(path).data
@@ -85,6 +89,7 @@ def combine(
     quiet: o.Quiet = False,
 ) -> None:
     """Combine data files of the same model, ranges and settings into one file."""
+    check_paths(file=output)
     united = Coverage.load(files[0])
     for path in files[1:]:
         try:

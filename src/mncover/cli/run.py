@@ -8,6 +8,7 @@ from typing import Annotated
 from rich.console import Console
 
 from mncover.cli import options as o
+from mncover.cli.checks import check_measuring
 from mncover.cli.options import Config, flag
 from mncover.cli.reports import exit_code
 from mncover.coverage import Coverage
@@ -41,9 +42,10 @@ def measure(
     model: str, suite: Path, config: Config, quiet: bool, signatures: bool = True
 ) -> Coverage:
     """Run a suite, or resume an interrupted run, and write the data file."""
+    check_measuring(model, config, suite, file=config.output)
+    way = known_way(config.classes)
     train = o.train_rows(config)
     texts = o.suite_texts(suite, config)
     cov = o.coverage_for(model, config, quiet, signatures)
     cov.engine.check(config.metric or cov.engine.main)
-    way = known_way(config.classes)
     return cov.run(texts, config.output, train, way, o.speaker(quiet))

@@ -11,6 +11,7 @@ import numpy as np
 from rich.console import Console
 
 from mncover.cli import options as o
+from mncover.cli.checks import check_paths
 from mncover.cli.fit import cases_in, dev_cases, second_if_known, with_fitted, with_second
 from mncover.cli.options import Config, flag, listed, option, written
 from mncover.coverage import Coverage
@@ -63,6 +64,7 @@ def select(
 ) -> None:
     """Choose the cases that are worth running again, and compare the choice with chance."""
     path = file or Path(config.output)
+    check_paths((model,), (suite,), file=output)
     cases, fitted = cases_in(path), None
     by = by or ("fitted" if fit is not None else _usual(cases))
     if other is not None:
