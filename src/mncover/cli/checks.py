@@ -38,5 +38,8 @@ def check_measuring(
     file: Path | str | None = None,
     folder: Path | None = None,
 ) -> None:
-    """Refuse what a command that measures a model could not read or write."""
-    check_paths((model,), (config.train, config.masks, *sources), file, folder)
+    """Refuse what a command that measures a model could not read or write.
+
+    Masks are read before torch is loaded, too; their own error says more.
+    """
+    check_paths((model,), (config.train, *sources), file, folder)

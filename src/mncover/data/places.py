@@ -39,16 +39,13 @@ def check_source(path: Path) -> None:
 def check_target(path: Path, folder: bool = False) -> None:
     """Refuse a file, or a folder, that could not be written; folders on the way are made later."""
     if path.exists() and path.is_dir() is not folder:
-        raise SettingsError(f"{path}: {_kind(path)}, so nothing can be written there.")
+        kind = "a file" if folder else "a folder"
+        raise SettingsError(f"{path}: {kind} is there already; choose another --output.")
     place = path if path.is_dir() else _existing(path.absolute().parent)
     if not place.is_dir():
-        raise SettingsError(f"{path}: {place} is a file, so nothing can be written there.")
+        raise SettingsError(f"{path}: {place} is no folder; choose another --output.")
     if not os.access(place, os.W_OK | os.X_OK):
-        raise SettingsError(f"{path}: nothing may be written to {place}; choose another --output.")
-
-
-def _kind(path: Path) -> str:
-    return "a folder" if path.is_dir() else "a file"
+        raise SettingsError(f"{path}: {place} cannot be written to; choose another --output.")
 
 
 def _existing(folder: Path) -> Path:
