@@ -48,7 +48,13 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (wheel,) = place.glob("*.whl")
     venv.create(place / "venv", with_pip=False)
     programs = place / "venv" / "bin"
-    into = ["--python", programs / "python", "install", "--no-compile", "--only-binary=:all:"]
+    into: list[str | Path] = [
+        "--python",
+        programs / "python",
+        "install",
+        "--no-compile",
+        "--only-binary=:all:",
+    ]
     run(*pip, *into, "--constraint", ROOT / "constraints.txt", wheel, cwd=place)
     return programs
 

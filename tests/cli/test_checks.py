@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -152,8 +153,10 @@ def test_ranges_that_do_not_fit_on_the_disk_are_not_cached(
     files: Material, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     full: Any = type("Usage", (), {"free": 10})
-    monkeypatch.setattr(places.shutil, "disk_usage", lambda _: full)
-    with pytest.warns(UserWarning, match="are not cached in .*: they take .* and 10 B are free"):
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: full)
+    with pytest.warns(
+        UserWarning, match="cannot cache the ranges in .*: they take .* and 10 B are"
+    ):
         assert main(files.run("-q", "-o", str(tmp_path / "x.mncover"))) == 0
     assert not list((tmp_path / "cache").rglob("*.safetensors"))
 

@@ -225,7 +225,7 @@ class Engine:
         if path.exists() or self.room.ranges < free:
             return path
         takes = f"they take {in_bytes(self.room.ranges)}, and {in_bytes(free)} are free"
-        warnings.warn(f"the ranges are not cached in {path.parent}: {takes}.", stacklevel=3)
+        warnings.warn(f"cannot cache the ranges in {path.parent}: {takes}.", stacklevel=3)
         return None
 
     @property
