@@ -166,6 +166,7 @@ def _coarse(counts: NDArray[np.float64]) -> NDArray[np.float64]:
 def _maps(hidden: Sequence[HiddenLayer], attention: Sequence[AttentionLayer]) -> dict[str, Any]:
     """Return what the page's script draws when a layer or a head is selected."""
     return {
+        "length": len(hidden[0].positions) if hidden else 0,
         "hidden": [
             {"layer": h.layer, "share": h.share, "positions": [round(p, 3) for p in h.positions]}
             for h in hidden
