@@ -126,9 +126,9 @@ class AttentionLayer(NamedTuple):
 
 def heatmaps(data: CoverageData) -> tuple[list[HiddenLayer], list[AttentionLayer]]:
     """Return what all texts together cover by the main criterion, up to the longest text."""
-    layout, cells = data.identity.layout, data.identity.main.cells
     length = int(data.table["length"].max()) if len(data.table) else 0
-    bits, width = data.total(), maps.ints_per_neuron(cells)
+    layout, cells = data.identity.layout.cropped(data.longest), data.identity.main.cells
+    bits, width = data.total(length=data.longest), maps.ints_per_neuron(cells)
     hidden: list[HiddenLayer] = []
     attention: list[AttentionLayer] = []
     for site, part in layout.spans():
