@@ -6,6 +6,12 @@ line and exits with 1; anything else that escapes is a bug.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+# What runs a model; whatever only reads data files does without.
+RUNNING = ("numba", "tokenizers", "torch", "transformers")
+
 
 class MnCoverError(Exception):
     """Base of every error that mncover raises on purpose."""
@@ -46,6 +52,18 @@ class MissingExtraError(MnCoverError):
         super().__init__(
             f"{what} needs the package '{package}'. Install it with: pip install 'mncover[{extra}]'"
         )
+
+
+@contextmanager
+def needs_run() -> Iterator[None]:
+    """In this block, a package that runs models and is not installed is an error of one line."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in RUNNING:
+            raise
+        raise MissingExtraError("running a model", package, "run") from error
 
 
 class MaskError(MnCoverError):

@@ -16,6 +16,7 @@ import typer
 
 from mncover.cli import (
     augment,
+    cache,
     debug,
     demo,
     found,
@@ -29,7 +30,7 @@ from mncover.cli import (
     suite,
 )
 from mncover.cli.options import Command
-from mncover.errors import MnCoverError
+from mncover.errors import MnCoverError, needs_run
 from mncover.types import __version__
 
 OK, ERROR, BELOW, INTERRUPTED = 0, 1, 2, 130
@@ -68,7 +69,7 @@ _COMMANDS: tuple[Command, ...] = (
 )
 for _command in _COMMANDS:
     app.command()(_command)
-for _group in (suite, reproduce, debug):
+for _group in (suite, reproduce, cache, debug):
     app.add_typer(_group.app, name=_group.__name__.rpartition(".")[2])
 
 
@@ -80,7 +81,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command = typer.main.get_command(app)
     args = None if arguments is None else list(arguments)
     try:
-        code = command.main(args=args, prog_name="mncover", standalone_mode=False)
+        with needs_run():
+            code = command.main(args=args, prog_name="mncover", standalone_mode=False)
     except KeyboardInterrupt:
         print("Interrupted.", file=sys.stderr)
         return INTERRUPTED

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from mncover.data.places import check_model_folder
 from mncover.engine.subject import Subject
 from mncover.engine.wrapped import adapters_of, unwrapped
 from mncover.errors import ModelError
@@ -46,7 +47,7 @@ def class_names(name: str) -> list[str]:
     """
     import transformers
 
-    _check_folder(name)
+    check_model_folder(name)
     with _one_line(f"{name}: cannot be loaded"):
         config = transformers.AutoConfig.from_pretrained(name, trust_remote_code=False)
     return [str(config.id2label[i]) for i in sorted(config.id2label)]
@@ -55,7 +56,7 @@ def class_names(name: str) -> list[str]:
 def _model(name: str, dtype: str) -> Any:
     import transformers
 
-    _check_folder(name)
+    check_model_folder(name)
     if dtype not in DTYPES:
         raise ModelError(f"`dtype` must be one of {', '.join(DTYPES)}, got {dtype!r}.")
     with quiet_loading(), _one_line(f"{name}: cannot be loaded"):
@@ -66,15 +67,6 @@ def _model(name: str, dtype: str) -> Any:
         return loader.from_pretrained(
             name, config=config, dtype=dtype, attn_implementation="eager", use_safetensors=True
         ).eval()
-
-
-def _check_folder(name: str) -> None:
-    """Tell a mistyped folder from a name on the hub, which has at most one slash."""
-    looks_local = name.startswith((".", "/", "~")) or name.count("/") > 1 or "\\" in name
-    if looks_local and not Path(name).is_dir():
-        raise ModelError(f"{name}: no such folder.")
-    if Path(name).is_dir() and not (Path(name) / "config.json").is_file():
-        raise ModelError(f"{name}: the folder has no config.json, so it is no Hugging Face model.")
 
 
 def _tokenizer(tokenizer: Any) -> Any:
