@@ -20,6 +20,7 @@ from mncover.cli import (
     debug,
     demo,
     found,
+    gaps,
     masks,
     next,
     reports,
@@ -59,6 +60,7 @@ _COMMANDS: tuple[Command, ...] = (
     *(
         next.next,
         found.found,
+        gaps.gaps,
         sets.curve,
         sets.compare,
         augment.augment,

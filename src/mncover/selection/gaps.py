@@ -94,7 +94,7 @@ def unit_length(states: NDArray[np.floating]) -> NDArray[np.float32]:
     """Return states of length 1; what is not finite stays so, and zeros stay zeros."""
     single = states.astype(np.float32)
     lengths = np.linalg.norm(single, axis=1, keepdims=True)
-    return single / np.where(lengths == 0, np.float32(1), lengths)
+    return np.asarray(single / np.where(lengths == 0, np.float32(1), lengths))
 
 
 def benjamini_hochberg(p_values: Floats, rate: float) -> NDArray[np.bool_]:
@@ -120,9 +120,9 @@ class Share(NamedTuple):
 def share_within_reach(
     reference: Reference, ratios: Floats, counts: Places, seed: int = 0
 ) -> Share:
-    """Return the share of traffic that is within reach of a test; a text counts as often as it came.
+    """Return the share of traffic that is within reach of a test.
 
-    The interval allows for the traffic being a sample of all traffic, and for where the limit lies
+    A text counts as often as it came. The interval allows for the traffic being a sample of all traffic, and for where the limit lies
     being known only from the suite's cases.
     """
     known = ~np.isnan(ratios)

@@ -1,4 +1,4 @@
-"""Traffic: what people sent to a model, read line by line; equal texts are kept once and counted."""
+"""Traffic: what people sent to a model, read line by line; equal texts are counted."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ def read_traffic(
     """Read a file of texts; of more than `most` lines, so many are drawn at random."""
     if is_test_suite(path):
         raise TextError(f"{path}: this is a test suite; traffic is a file of texts.")
-    drawn, lines, rng = [], 0, random.Random(seed)
+    drawn: list[Text] = []
+    lines, rng = 0, random.Random(seed)
     for text in _texts(path, fields or Fields()):
         lines += 1
         if len(drawn) < most:
