@@ -117,7 +117,7 @@ def _check(
 
 
 def _fields(suite: Path, traffic: Path, config: Config) -> Fields:
-    """Return the fields of the traffic: those asked for, unless only the suite's texts have them."""
+    """Return the fields of the traffic: those asked for, unless only the suite has them."""
     asked = {name for name in (config.text, config.pair) if name is not None}
     if is_test_suite(suite) or asked <= field_names(traffic):
         return Fields(config.text, config.pair)

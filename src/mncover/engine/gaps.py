@@ -78,9 +78,9 @@ def find_gaps(
     seed: int = 0,
 ) -> Gaps:
     """Compare traffic from `path` with the tests of a suite, and with training texts if given."""
-    tests = _tests(space, suite, seed)
+    tests = run_tests(space, suite, seed)
     trained = _training(space, train, seed) if len(train) else None
-    seen = _pass_by(space, tests, traffic, trained, fdr)
+    seen = pass_by(space, tests, traffic.texts, traffic.counts, trained, fdr)
     reference = tests.reference
     p_values = reference.p_values(seen.ratios)
     places = np.flatnonzero(benjamini_hochberg(p_values, fdr))
@@ -108,7 +108,7 @@ def find_gaps(
     )
 
 
-def _tests(space: Space, suite: Rows, seed: int) -> Tests:
+def run_tests(space: Space, suite: Rows, seed: int) -> Tests:
     """Run the tests' texts: each once, and of very many as many of every test."""
     first: dict[Text, int] = {}
     for row, text in enumerate(suite.texts):
@@ -134,10 +134,16 @@ def _training(space: Space, train: Sequence[Text], seed: int) -> Reference:
     return Reference.of(states, np.arange(len(states)))
 
 
-def _pass_by(
-    space: Space, tests: Tests, traffic: Traffic, trained: Reference | None, fdr: float
+def pass_by(
+    space: Space,
+    tests: Tests,
+    texts: Sequence[Text],
+    counts: NDArray[np.int64],
+    trained: Reference | None,
+    fdr: float,
 ) -> Seen:
-    n = len(traffic.texts)
+    """Run the distinct texts of traffic, which came so often, and compare each with the tests."""
+    n = len(texts)
     seen = Seen(
         np.full(n, np.nan),
         np.zeros(n, dtype=np.int64),
@@ -146,10 +152,10 @@ def _pass_by(
         np.zeros(n, dtype=bool),
         Visits(tests.reference),
     )
-    for found in space.read("Running traffic", traffic.texts):
+    for found in space.read("Running traffic", texts):
         part = found.part
         placed = tests.reference.place(found.states)
-        seen.visits.add(placed, traffic.counts[part])
+        seen.visits.add(placed, counts[part])
         seen.ratios[part], seen.nearest[part] = placed.ratios, placed.nearest[:, 0]
         seen.probabilities[part], seen.sketches[part] = found.probabilities, _sketch(found.states)
         if trained is not None:

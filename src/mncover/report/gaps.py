@@ -26,7 +26,7 @@ from mncover.types import Text, __version__, counted, display_percent, shorten, 
 FORMAT_VERSION = 1
 LONGEST = 100  # characters of a text
 MOST_TESTS = 20  # tests that no traffic comes near, on the terminal
-FIELDS = ("count", "group", "p_value", "ratio", "answer", "confidence", "near", "test")
+FIELDS = ("count", "group", "p_value", "ratio", "answer", "confidence")
 
 
 # In words, for the terminal and the page.
@@ -112,10 +112,10 @@ def _parts(found: Gaps) -> Iterator[RenderableType]:
 
 
 def _typical(group: Group) -> Table:
-    table = plain_table("Typical text", "Answer", "Lines", "Farther", left=2)
+    table = plain_table("Typical text", "Answer", "Lines", "Ratio", left=2)
     for one in group.typical:
         answer = f"{visible(one.answer)} {100 * one.confidence:.0f} %" if one.answer else "-"
-        cells = visible(shorten(one.text, LONGEST)), answer, f"{one.count:,}", f"{one.ratio:.1f}x"
+        cells = visible(shorten(one.text, LONGEST)), answer, f"{one.count:,}", f"{one.ratio:.2f}"
         table.add_row(*map(Line, cells))
     return table
 
@@ -163,7 +163,7 @@ def record_of(one: Flagged) -> dict[str, Any]:
     text = one.text
     texts = {"text": text} if isinstance(text, str) else {"text": text[0], "pair": text[1]}
     about = {name: getattr(one, name) for name in FIELDS}
-    about |= {"group": one.group + 1, "near": _plain(one.near)}
+    about |= {"group": one.group + 1, "nearest": _plain(one.near), "nearest_test": one.test}
     if one.trained is not None:
         about["trained"] = one.trained
     return {**texts, "label": "", **about}
@@ -178,7 +178,7 @@ def write_flagged(found: Gaps, path: Path) -> None:
         return
     buffer = io.StringIO()
     writer = csv.writer(buffer, delimiter=delimiter, lineterminator="\n")
-    writer.writerow(rows[0] if rows else ["text", "label", *FIELDS])
+    writer.writerow(rows[0] if rows else ["text", "label"])
     writer.writerows([safe_cell(value) for value in row.values()] for row in rows)
     write_content(buffer.getvalue().encode("utf-8-sig"), path)
 

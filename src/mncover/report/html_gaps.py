@@ -10,7 +10,7 @@ from mncover.data.files import replacing
 from mncover.report import gaps as words
 from mncover.report.html import environment, render
 from mncover.selection.gap_groups import Flagged, Gaps
-from mncover.types import __version__, display_percent, shorten, visible
+from mncover.types import __version__, counted, display_percent, shorten, visible
 
 LONGEST, ON_MAP = 300, 160  # characters of a text
 KINDS = ("test", "within", "beyond", "flagged")
@@ -61,7 +61,7 @@ def _shown(one: Flagged) -> dict[str, Any]:
     return {
         "text": visible(shorten(one.text, LONGEST)),
         "answer": f"{visible(one.answer)} {100 * one.confidence:.0f} %" if one.answer else "",
-        "about": f"{one.count:,} times, {one.ratio:.1f} times as far, p {one.p_value:.2g}",
+        "about": f"{counted(one.count, 'line')}, ratio {one.ratio:.2f}, p {one.p_value:.2g}",
         "near": visible(shorten(one.near, LONGEST)),
         "test": visible(one.test),
     }

@@ -122,8 +122,8 @@ def share_within_reach(
 ) -> Share:
     """Return the share of traffic that is within reach of a test.
 
-    A text counts as often as it came. The interval allows for the traffic being a sample of all traffic, and for where the limit lies
-    being known only from the suite's cases.
+    A text counts as often as it came. The interval allows for the traffic being a sample of all
+    traffic, and for where the limit lies being known only from the suite's cases.
     """
     known = ~np.isnan(ratios)
     values, weights = ratios[known], counts[known]
