@@ -63,8 +63,9 @@ def flagged_words(found: Gaps) -> str:
         return f"No text is flagged at a rate of false alarms of {rate}."
     share = display_percent(found.flagged_lines / found.drawn, 1)
     return (
-        f"{counted(len(found.flagged), 'text')} flagged ({share} % of the traffic): the model is "
-        f"exercised there as by no test. At most {rate} of them are expected to be false alarms."
+        f"{counted(len(found.flagged), 'text')} flagged ({share} % of the traffic) that exercise "
+        f"the model as no test does. At most {rate} of them are expected to be false alarms, if "
+        "the rest of the traffic is like the tests."
     )
 
 
