@@ -124,7 +124,6 @@ def honest_pickle(folder: Folder) -> None:
 REFUSED = (
     architecture,
     unknown_kind,
-    kernel,
     no_architecture,
     wrong_architectures,
     pickled_weights,
@@ -146,18 +145,24 @@ def test_a_model_with_code_is_refused_in_one_line(
     assert not folder.mark.exists()
 
 
-def test_code_beside_a_known_model_is_never_looked_at(folder: Folder) -> None:
-    for harm in (base_class, tokenizer, sentence_transformer, part_of_a_pair):
-        harm(folder)
-        load_subject(str(folder.path))
-        class_names(str(folder.path))
-    assert not folder.mark.exists()
-
-
 def sentence_transformer(folder: Folder) -> None:
     modules = [{"idx": 0, "name": "0", "path": "", "type": "evil.Evil"}]
     (folder.path / "modules.json").write_text(json.dumps(modules))
     folder.edit("config_sentence_transformers.json", auto_map={"AutoModel": "evil.Evil"})
+
+
+HARMLESS = (base_class, tokenizer, kernel, sentence_transformer, part_of_a_pair)
+
+
+@pytest.mark.parametrize("harm", HARMLESS, ids=lambda harm: harm.__name__)
+def test_code_beside_a_known_model_is_never_looked_at(
+    folder: Folder, harm: Callable[[Folder], None]
+) -> None:
+    harm(folder)
+    subject = load_subject(str(folder.path))
+    assert subject.model.config._attn_implementation == "eager"
+    class_names(str(folder.path))
+    assert not folder.mark.exists()
 
 
 def test_the_guard_takes_its_patches_back() -> None:

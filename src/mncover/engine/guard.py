@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from threading import RLock
 from typing import Any, NoReturn
 
+OWN_CODE = "it brings code of its own, which mncover never runs"
 _PATCHING = RLock()  # what is patched belongs to the whole process
 
 
@@ -33,7 +34,7 @@ def no_code_of_its_own() -> Iterator[None]:
 
 
 def _refuse(*_: Any, **__: Any) -> NoReturn:
-    raise ValueError("it brings code of its own, which mncover never runs")
+    raise ValueError(OWN_CODE)
 
 
 def model_class(config: Any) -> Any:
@@ -54,21 +55,3 @@ def model_class(config: Any) -> Any:
             raise ValueError(f"its architecture {name!r} is not a model of transformers")
     return transformers.AutoModel
 
-
-def check_config(config: Any) -> None:
-    """Refuse a configuration that has attention computed by code from the hub."""
-    for key, value in _entries(config.to_dict()):
-        if key.endswith("attn_implementation") and "/" in str(value):
-            raise ValueError(f"its config.json asks for code from the hub ({str(value)[:60]})")
-
-
-def _entries(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield every name with its value, however deep; a stack, because a file may nest at will."""
-    left = [value]
-    while left:
-        one = left.pop()
-        if isinstance(one, dict):
-            yield from ((str(key), inner) for key, inner in one.items())
-            left += one.values()
-        elif isinstance(one, list | tuple):
-            left += one

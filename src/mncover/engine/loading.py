@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from mncover.engine.guard import check_config, model_class, no_code_of_its_own
+from mncover.engine.guard import OWN_CODE, model_class, no_code_of_its_own
 from mncover.engine.subject import Subject
 from mncover.errors import ModelError
 
@@ -52,13 +52,15 @@ def class_names(name: str) -> list[str]:
 
 
 def load_config(name: str | Path) -> Any:
-    """Return a model's configuration; code that it names is not run."""
+    """Return a model's configuration; code that it names is not run.
+
+    Attention is eager, not what the file says, which may be a program on the hub.
+    """
     import transformers
 
+    safely = {"trust_remote_code": False, "attn_implementation": "eager"}
     with no_code_of_its_own():
-        config = transformers.AutoConfig.from_pretrained(str(name), trust_remote_code=False)
-    check_config(config)
-    return config
+        return transformers.AutoConfig.from_pretrained(str(name), **safely)
 
 
 def _model(name: str, dtype: str) -> Any:
@@ -113,6 +115,8 @@ def _one_line(what: str) -> Iterator[None]:
     except Exception as error:
         lines = str(error).strip().splitlines()
         why = (lines[0] if lines else type(error).__name__).rstrip(".")
+        if "trust_remote_code" in str(error):  # transformers' advice is to run it
+            why = OWN_CODE
         raise ModelError(f"{what} ({why}).") from error
 
 
