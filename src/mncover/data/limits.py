@@ -54,19 +54,18 @@ ROWS = Limit("MNCOVER_MAX_ROWS", 10_000_000)  # texts or records of a file
 VARIANTS = Limit("MNCOVER_MAX_VARIANTS", 10_000)  # of one text of a recipe
 TEXTS = Limit("MNCOVER_MAX_TEXTS", 1_000_000)  # that one template of a recipe makes
 MAP = Limit("MNCOVER_MAX_MAP", 2**29)  # bytes of a coverage map in memory
-CLASSES = Limit("MNCOVER_MAX_CLASSES", 10_000)  # of predictions
-MEMO = Limit("MNCOVER_MAX_MEMO", 2**24)  # objects that a pickle remembers
+CLASSES = Limit("MNCOVER_MAX_CLASSES", 1000)  # of predictions
 DEPTH = Limit("MNCOVER_MAX_DEPTH", 50)  # of keys within keys
-LIMITS = (BYTES, LINE, ROWS, VARIANTS, TEXTS, MAP, CLASSES, MEMO, DEPTH)
+LIMITS = (BYTES, LINE, ROWS, VARIANTS, TEXTS, MAP, CLASSES, DEPTH)
 
 
-def most_bytes(size: int, ratio: int = RATIO) -> int:
+def most_bytes(size: int, free: int = FREE, ratio: int = RATIO) -> int:
     """Return how many bytes a compressed file of this size may hold."""
     if BYTES.given is not None:
         return BYTES.given
-    return max(min(BYTES.default, max(FREE, ratio * size)), 2 * size)
+    return max(min(BYTES.default, max(free, ratio * size)), 2 * size)
 
 
-def check_bytes(n: int, size: int, what: str, ratio: int = RATIO) -> None:
+def check_bytes(n: int, size: int, what: str, free: int = FREE, ratio: int = RATIO) -> None:
     """Refuse to unpack n bytes from a compressed file of this size if that is too much."""
-    BYTES.check(n, f"{what}: bytes after decompression", most_bytes(size, ratio))
+    BYTES.check(n, f"{what}: bytes after decompression", most_bytes(size, free, ratio))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from mncover.data.limits import CLASSES
 from mncover.errors import TextError
 from mncover.suites.expectations import Answers
 from mncover.suites.formats.records import raw_lines, write_content
@@ -60,6 +61,7 @@ def read_predictions(path: Path, kind: str, texts: int) -> Answers:
             raise TextError(f"{path}, line {number}: not {kind} ({line[:40]!r}).") from error
     classes = np.array([number for number, _ in found], dtype=np.int64)
     width = max([len(row) for _, row in found] + [int(classes.max(initial=0)) + 1])
+    CLASSES.check(width, f"{path}: classes")
     probabilities = np.zeros((len(found), width))  # 0 where a line does not give one
     for place, (_, row) in enumerate(found):
         probabilities[place, : len(row)] = row
@@ -77,6 +79,7 @@ def _parsed(kind: str, parts: list[float]) -> Parsed:
         return int(np.argmax(parts)), parts
     number, *rest = parts
     place = int(number)
+    CLASSES.check(place + 1, "classes of predictions")
     if place != number or (kind == "pred_and_softmax" and place >= len(rest)):
         raise ValueError
     if kind == "pred_and_softmax":

@@ -147,6 +147,18 @@ def _judged(
     return judge(expectation, answers, texts, [numbers[label] for label in given])
 
 
+def require_classes(suite: Suite, n: int) -> None:
+    """Refuse a suite that names a class which it does not have, or a model of n classes."""
+    labels = suite.labels or [str(number) for number in range(n)]
+    for test in suite.tests:
+        try:
+            _numbered(test.expectation, labels)
+            for label in dict.fromkeys(case.label for case in test.cases):
+                _numbers(label, labels)
+        except TextError as error:
+            raise TextError(f"the test {test.name!r}: {error}") from None
+
+
 def _parts(answers: Answers, sizes: Sequence[int]) -> Iterator[Answers]:
     for a, b in pairwise(accumulate(sizes, initial=0)):
         yield Answers(answers.classes[a:b], answers.probabilities[a:b])

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 from mncover.errors import SettingsError, TextError
 from mncover.suites.expectations import Expectation
-from mncover.types import Text
+from mncover.types import Text, brief
 
 Kind = Literal["MFT", "INV", "DIR"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -53,8 +53,8 @@ class Test:
     def from_json(cls, row: dict[str, Any]) -> Test:
         """Make a test without cases from plain values, which are not trusted."""
         kind = row.get("type", "MFT")
-        if kind not in KINDS:
-            raise TextError(f"'type' must be one of {', '.join(KINDS)}, got {kind!r}.")
+        if not isinstance(kind, str) or kind not in KINDS:
+            raise TextError(f"'type' must be one of {', '.join(KINDS)}, got {brief(kind)}.")
         name, *about = [row["test"], row.get("capability", ""), row.get("description", "")]
         if not all(isinstance(string, str) for string in (name, *about)):
             raise TextError("'test', 'capability' and 'description' must be text.")
