@@ -43,16 +43,16 @@ class Limit:
         allowed = self.value if most is None else most
         if n > allowed:
             raise LimitError(
-                f"{what}: more than {allowed:,} are not read; "
-                f"if you trust the file, set {self.variable} to a larger number."
+                f"{what}: more than {allowed:,}; "
+                f"if that is right, set {self.variable} to a larger number."
             )
 
 
 BYTES = Limit("MNCOVER_MAX_BYTES", 2**30)  # of a file after decompression
 LINE = Limit("MNCOVER_MAX_LINE", 2**24)  # bytes of a line
 ROWS = Limit("MNCOVER_MAX_ROWS", 10_000_000)  # texts or records of a file
-VARIANTS = Limit("MNCOVER_MAX_VARIANTS", 10_000)  # of one text of a recipe
-TEXTS = Limit("MNCOVER_MAX_TEXTS", 1_000_000)  # that one template of a recipe makes
+VARIANTS = Limit("MNCOVER_MAX_VARIANTS", 1000)  # of one text of a recipe
+TEXTS = Limit("MNCOVER_MAX_TEXTS", 500_000)  # that a recipe makes
 MAP = Limit("MNCOVER_MAX_MAP", 2**29)  # bytes of a coverage map in memory
 CLASSES = Limit("MNCOVER_MAX_CLASSES", 1000)  # of predictions
 DEPTH = Limit("MNCOVER_MAX_DEPTH", 50)  # of keys within keys

@@ -1,6 +1,6 @@
 """What the parts of a file must look like, said as data, and a check that is made at the door.
 
-A shape is a type (`str`, `int`, `float`, `bool`), a `Whole`, `Number` or `OneOf`, a list of one
+A shape is a type (`str`, `int`, `float`, `bool`, `list`), a `Whole`, `Number` or `OneOf`, a list of one
 shape for lists of any length, a tuple of shapes for lists of that length, a dictionary for objects
 with these names (others are left alone), `Each` for objects with any names, or `Maybe` of any of
 these, for what may be null or missing.
@@ -54,7 +54,7 @@ class Each:
     shape: Any
 
 
-_TYPES = {str: "text", bool: "true or false"}
+_TYPES = {str: "text", bool: "true or false", list: "a list"}
 
 
 def check_shape(value: Any, shape: Any, where: str) -> None:

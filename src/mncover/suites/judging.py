@@ -182,18 +182,13 @@ def _numbers(label: Label, labels: Sequence[str]) -> tuple[int, ...]:
     return tuple(found)
 
 
-# Whatever a damaged outline makes `Outline.from_json` raise.
-_DAMAGE = (MnCoverError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-
-
 def outline_of(data: CoverageData, run_id: str) -> Outline | None:
     """Return the outline of a run's test suite; None if the run was not of a test suite."""
     raw = data.outlines.get(run_id)
     try:
         return None if raw is None else Outline.from_json(raw)
-    except _DAMAGE as error:
-        why = f"no {error}" if isinstance(error, KeyError) else str(error).rstrip(".")
-        what = f"the suite of run {run_id} is damaged ({why})"
+    except (MnCoverError, ValueError) as error:
+        what = f"the suite of run {run_id} is damaged ({str(error).rstrip('.')})"
         raise DataFileError(f"{what}; run it again.") from error
 
 
