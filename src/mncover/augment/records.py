@@ -181,7 +181,8 @@ class Accepted:
     @classmethod
     def from_json(cls, row: dict[str, Any]) -> Accepted:
         """Make an accepted text from plain values, in which tuples are lists."""
-        made = cls(**{**row, **{name: tuple(v) for name, v in row.items() if isinstance(v, list)}})
+        values = {one.name: row.get(one.name) for one in fields(cls)}
+        made = cls(**{name: tuple(v) if type(v) is list else v for name, v in values.items()})
         if not is_text(made.text):
             raise SchemaError("state.accepted: a text must be a string or a list of two strings")
         return made
@@ -235,9 +236,10 @@ class SearchState:
     def from_json(cls, row: dict[str, Any]) -> SearchState:
         """Make a state from what `to_json` returned; the row may be damaged."""
         check_shape(row, _STATE, "state")
-        counts = {name: Counter(row["tally"][name]) for name in ("drawn", "changed")}
+        tally = {one.name: row["tally"][one.name] for one in fields(Tally)}
+        tally |= {name: Counter(tally[name]) for name in ("drawn", "changed")}
         accepted = [Accepted.from_json(one) for one in row["accepted"]]
-        return cls(**{**row, "accepted": accepted, "tally": Tally(**{**row["tally"], **counts})})
+        return cls(row["seed"], row["tries"], accepted, Tally(**tally), row["texts_run"])
 
 
 @dataclass(frozen=True, slots=True)

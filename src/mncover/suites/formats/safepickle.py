@@ -171,6 +171,7 @@ _ALLOWED: dict[tuple[str, str], Any] = {
     ("dill._dill", "_load_type"): _LOAD_TYPE,
     ("dill._dill", "_import_module"): _Function(lambda name=None, *_: _Module(str(name))),
     ("dill._dill", "_get_attr"): _Function(_get_attr),
+    **{(module, name): found for module in _NUMPY for name, found in _OF_NUMPY.items()},
     ("numpy", "ndarray"): MARK,
     ("numpy", "dtype"): _Dtype,
 }
