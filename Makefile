@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test unit check bench format clean
+.PHONY: demo test unit check bench fuzz format clean
 
 demo: $(READY)
 	$(BIN)/mncover demo
@@ -24,6 +24,9 @@ check: $(READY)
 bench: $(READY)
 	$(BIN)/python -m benchmarks.speed
 	$(BIN)/python -m benchmarks.augmentation
+
+fuzz: $(READY)
+	$(BIN)/python -m tests.fuzz
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

@@ -217,7 +217,10 @@ BAD = {
     "a changed map": (lambda m: m.update({"maps/00000.cover.bits": b"x"}), "checksum of maps"),
     "a changed table": (lambda m: m.update({"table/length.npy": b"x"}), "checksum of table"),
     "a foreign layout": (header(layout={"sites": [], "causal": False}), "list of sites"),
-    "a layout of nonsense": (header(layout={"sites": [["x", 1]], "causal": 1}), "layout.causal must be"),
+    "a layout of nonsense": (
+        header(layout={"sites": [["x", 1]], "causal": 1}),
+        "layout.causal must be",
+    ),
     "too few reachable counts": (criterion(reachable=[[1]]), "reachable"),
     "a criterion of no cells": (criterion(cells=0), "cells must be a whole number"),
     "a criterion named like a path": (criterion(name="../x"), "list of criteria"),

@@ -78,7 +78,10 @@ def part_of_a_pair(folder: Folder) -> None:
     part = {**json.loads((folder.path / "config.json").read_text())}
     part |= {"auto_map": {"AutoModel": "evil.Evil", "AutoModelForCausalLM": "evil.Evil"}}
     part |= {"model_type": "bert", "is_decoder": True}
-    whole = {"model_type": "encoder-decoder", "architectures": ["EncoderDecoderModel"]}
+    whole: dict[str, Any] = {
+        "model_type": "encoder-decoder",
+        "architectures": ["EncoderDecoderModel"],
+    }
     whole |= {"encoder": part, "decoder": part, "is_encoder_decoder": True}
     (folder.path / "config.json").write_text(json.dumps(whole))
 

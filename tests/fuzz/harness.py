@@ -21,6 +21,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 from mncover.errors import LONGEST, MnCoverError
 from tests.fuzz.mutations import Damage
@@ -166,7 +167,7 @@ def _batch(
     return range(number + 1, left.stop)
 
 
-def _heard(pipe: Connection) -> object:
+def _heard(pipe: Connection) -> Any:
     if not pipe.poll(PATIENCE):
         raise TimeoutError
     return pipe.recv()

@@ -291,9 +291,7 @@ KINDS: dict[str, Kind] = {
     ),
     "data file 3": Kind(one("a.mncover", copied("run.mncover")), data_file, MEMBERS, 8),
     "partial run": Kind(one("run.mncover.partial", copied("run.mncover")), partial_run, MEMBERS, 2),
-    "masks": Kind(
-        one("m.safetensors", lambda p: learner().masks().save(p)), masks, TENSORS
-    ),
+    "masks": Kind(one("m.safetensors", lambda p: learner().masks().save(p)), masks, TENSORS),
     "ranges": Kind(one("r.safetensors", partial(write_ranges, n=20)), ranges, TENSORS),
     "partial ranges": Kind(one("r.partial", partial(write_ranges, n=7)), ranges, TENSORS),
     "checkpoint": Kind(one("c.partial", write_checkpoint), checkpoint, TENSORS),

@@ -30,25 +30,45 @@ def damaged_bytes(content: bytes, rng: random.Random) -> bytes:
     for _ in range(rng.choice((1, 1, 1, 2, 4, 16))):
         at = rng.randrange(len(changed) + 1)
         end = min(len(changed), at + rng.choice((1, 2, 8, 64, 1000)))
-        other = rng.randrange(len(changed) + 1)
-        match rng.randrange(8):
-            case 0 if changed:
-                changed[at % len(changed)] ^= 1 << rng.randrange(8)
-            case 1 if changed:
-                changed[at % len(changed)] = rng.choice((0, 1, 127, 128, 255, rng.randrange(256)))
-            case 2:
-                del changed[at:end]
-            case 3:
-                changed[at:at] = rng.choice(TOKENS)
-            case 4:
-                changed[at:end] = rng.choice(TOKENS)
-            case 5:
-                changed[other:other] = changed[at:end]
-            case 6:
-                del changed[at:]
-            case _:
-                changed[at:end] = rng.randbytes(end - at)
+        rng.choice((_flip, _set, _cut_out, _insert, _replace, _double, _cut_off, _scramble))(
+            changed, at, end, rng
+        )
     return bytes(changed)
+
+
+def _flip(changed: bytearray, at: int, end: int, rng: random.Random) -> None:
+    for place in range(at, min(at + 1, len(changed))):
+        changed[place] ^= 1 << rng.randrange(8)
+
+
+def _set(changed: bytearray, at: int, end: int, rng: random.Random) -> None:
+    for place in range(at, min(at + 1, len(changed))):
+        changed[place] = rng.choice((0, 1, 127, 128, 255, rng.randrange(256)))
+
+
+def _cut_out(changed: bytearray, at: int, end: int, rng: random.Random) -> None:
+    del changed[at:end]
+
+
+def _insert(changed: bytearray, at: int, end: int, rng: random.Random) -> None:
+    changed[at:at] = rng.choice(TOKENS)
+
+
+def _replace(changed: bytearray, at: int, end: int, rng: random.Random) -> None:
+    changed[at:end] = rng.choice(TOKENS)
+
+
+def _double(changed: bytearray, at: int, end: int, rng: random.Random) -> None:
+    other = rng.randrange(len(changed) + 1)
+    changed[other:other] = changed[at:end]
+
+
+def _cut_off(changed: bytearray, at: int, end: int, rng: random.Random) -> None:
+    del changed[at:]
+
+
+def _scramble(changed: bytearray, at: int, end: int, rng: random.Random) -> None:
+    changed[at:end] = rng.randbytes(end - at)
 
 
 def damaged_numbers(content: bytes, rng: random.Random) -> bytes:
@@ -83,9 +103,9 @@ def damaged_value(value: Any, rng: random.Random) -> Any:
             case _:
                 several[place] = damaged_value(several[place], rng)
         return several
-    simple = (None, True, False, [], {}, [value], {"a": value}, [[value]] * 3)
-    pool = rng.choice((NUMBERS, FLOATS, STRINGS, simple))
-    return rng.choice(pool)  # type: ignore[arg-type]
+    simple: tuple[Any, ...] = (None, True, False, [], {}, [value], {"a": value}, [[value]] * 3)
+    pools: tuple[tuple[Any, ...], ...] = (NUMBERS, FLOATS, STRINGS, simple)
+    return rng.choice(rng.choice(pools))
 
 
 def _as_json(value: Any) -> bytes:

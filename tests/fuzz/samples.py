@@ -59,7 +59,7 @@ sort = "-cover"
 a.b.c = [1, 2.5, "x"]
 """
 
-ROWS = [
+ROWS: list[dict[str, Any]] = [
     {"text": f"text {i}, with “quotes” and more", "label": i % 2, "context": "ab"[i % 2]}
     for i in range(12)
 ]

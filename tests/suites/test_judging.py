@@ -144,7 +144,10 @@ def test_the_outline_of_a_run_comes_back_from_plain_json() -> None:
         ({"classes": "magic"}, "outline.classes must be one of auto"),
         ({"tests": [{"test": "t", "expectation": "inv"}]}, "no 'sizes'"),
         ({"tests": [{"test": 3}]}, "must be text"),
-        ({"tests": [{"test": "t", "type": "ABC", "sizes": [], "right": []}]}, "'type' must be one of"),
+        (
+            {"tests": [{"test": "t", "type": "ABC", "sizes": [], "right": []}]},
+            "'type' must be one of",
+        ),
         ({"tests": [{"test": "t", "sizes": [1], "right": []}]}, r"zip\(\) argument"),
         ({"tests": [{"test": "t", "sizes": [float("inf")], "right": [1]}]}, "whole number"),
         ({"tests": [{"test": "t", "sizes": [1], "right": [{}]}]}, "must be a class"),

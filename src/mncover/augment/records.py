@@ -181,8 +181,9 @@ class Accepted:
     @classmethod
     def from_json(cls, row: dict[str, Any]) -> Accepted:
         """Make an accepted text from plain values, in which tuples are lists."""
-        values = {one.name: row.get(one.name) for one in fields(cls)}
-        made = cls(**{name: tuple(v) if type(v) is list else v for name, v in values.items()})
+        values: dict[str, Any] = {one.name: row.get(one.name) for one in fields(cls)}
+        values |= {name: tuple(v) for name, v in values.items() if type(v) is list}
+        made = cls(**values)
         if not is_text(made.text):
             raise SchemaError("state.accepted: a text must be a string or a list of two strings")
         return made

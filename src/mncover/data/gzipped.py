@@ -6,7 +6,7 @@ import gzip
 import zlib
 from functools import lru_cache
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from mncover.data.limits import check_bytes
 
@@ -21,7 +21,7 @@ def open_bytes(path: Path) -> BinaryIO:
         return path.open("rb")
     about = path.stat()
     _check(path, about.st_size, about.st_mtime_ns)
-    return gzip.open(path)
+    return cast(BinaryIO, gzip.open(path))
 
 
 @lru_cache(maxsize=64)

@@ -33,4 +33,5 @@ def from_npy(content: bytes) -> NDArray[Any]:
     except Exception as error:  # the header is a Python literal, which may be anything
         raise DataFileError(f"an array in it cannot be read ({str(error)[:80]})") from error
     flat = np.frombuffer(content, kind, offset=file.tell())
-    return flat.reshape(shape, order="F" if columns_first else "C").copy()
+    whole: NDArray[Any] = flat.reshape(shape, order="F" if columns_first else "C").copy()
+    return whole

@@ -1,9 +1,9 @@
 """What the parts of a file must look like, said as data, and a check that is made at the door.
 
-A shape is a type (`str`, `int`, `float`, `bool`, `list`), a `Whole`, `Number` or `OneOf`, a list of one
-shape for lists of any length, a tuple of shapes for lists of that length, a dictionary for objects
-with these names (others are left alone), `Each` for objects with any names, or `Maybe` of any of
-these, for what may be null or missing.
+A shape is a type (`str`, `int`, `float`, `bool`, `list`), a `Whole`, `Number` or `OneOf`, a list of
+one shape for lists of any length, a tuple of shapes for lists of that length, a dictionary for
+objects with these names (others are left alone), `Each` for objects with any names, or `Maybe` of
+any of these, for what may be null or missing.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mncover.errors import SchemaError
+from mncover.types import brief
 
 BIG = 2**63 - 1
 
@@ -70,18 +71,20 @@ def check_shape(value: Any, shape: Any, where: str) -> None:
             check_shape(value, shape.shape, where)
     elif isinstance(shape, list | tuple):
         _check_list(value, shape, where)
-    elif isinstance(shape, dict):
-        _require(type(value) is dict, value, where, "an object")
-        for name, inner in shape.items():
-            if name not in value and not isinstance(inner, Maybe):
-                raise SchemaError(f"{where} has no '{name}'")
-            check_shape(value.get(name), inner, f"{where}.{name}")
-    elif isinstance(shape, Each):
-        _require(type(value) is dict, value, where, "an object")
-        for name, one in value.items():
-            check_shape(one, shape.shape, f"{where}.{name[:40]}")
+    elif isinstance(shape, dict | Each):
+        _check_object(value, shape, where)
     else:
         _check_plain(value, shape, where)
+
+
+def _check_object(value: Any, shape: dict[str, Any] | Each, where: str) -> None:
+    _require(type(value) is dict, value, where, "an object")
+    if isinstance(shape, Each):
+        shape = dict.fromkeys(value, shape.shape)
+    for name, inner in shape.items():
+        if name not in value and not isinstance(inner, Maybe):
+            raise SchemaError(f"{where} has no '{name}'")
+        check_shape(value.get(name), inner, f"{where}.{name[:40]}")
 
 
 def _check_list(value: Any, shape: list[Any] | tuple[Any, ...], where: str) -> None:
@@ -98,13 +101,13 @@ def _check_plain(value: Any, shape: Any, where: str) -> None:
         fits = type(value) is str and value in shape.names
         _require(fits, value, where, f"one of {', '.join(shape.names)}")
     elif shape is int or isinstance(shape, Whole):
-        limits = Whole(-BIG, BIG) if shape is int else shape
+        limits = shape if isinstance(shape, Whole) else Whole(-BIG, BIG)
         fits = type(value) is int and limits.low <= value <= limits.high
         between = "" if limits.high == BIG else f" to {limits.high}"
         _require(fits, value, where, f"a whole number from {limits.low}{between}")
     elif shape is float or isinstance(shape, Number):
-        limited = Number() if shape is float else shape
-        _require(_is_number(value, limited), value, where, "a number, and in range")
+        bounds = shape if isinstance(shape, Number) else Number()
+        _require(_is_number(value, bounds), value, where, "a number, and in range")
     else:
         _require(type(value) is shape, value, where, _TYPES[shape])
 
@@ -119,13 +122,4 @@ def _is_number(value: Any, limits: Number) -> bool:
 
 def _require(fits: bool, value: Any, where: str, what: str) -> None:
     if not fits:
-        raise SchemaError(f"{where} must be {what}, got {_shown(value)}")
-
-
-def _shown(value: Any) -> str:
-    """Return a value as a message shows it: not whole if it is long, and no digits by thousands."""
-    if isinstance(value, int) and abs(value) > BIG:
-        return "a huge number"
-    if isinstance(value, str):
-        return repr(value[:40])
-    return f"{value!r}" if value is None or isinstance(value, int | float) else f"a {type(value).__name__}"
+        raise SchemaError(f"{where} must be {what}, got {brief(value, 40)}")

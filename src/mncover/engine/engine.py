@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from mncover.criteria.base import Criterion, Group, grouped
 from mncover.data.files import cache_folder
 from mncover.data.identity import Identity, Measured
+from mncover.data.maps import check_size
 from mncover.data.results import gain_share
 from mncover.data.signatures import SignatureSpace
 from mncover.engine import ranges as calibration
@@ -79,6 +80,8 @@ class Engine:
         self._group_of = {name: group for group in self.groups for name in group.names}
         self.taps = find_taps(subject)
         self.layout = self.taps.layout(settings.max_length)
+        for group in self.groups:  # what is measured must be readable
+            check_size(self.layout, group.cells)
         self.kernels = kernels_for(self.layout, subject.device, kernels)
         if self.kernels.fuses(self.groups):
             lengths = len(lengths_to_try(settings.max_length))

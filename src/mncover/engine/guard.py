@@ -54,4 +54,3 @@ def model_class(config: Any) -> Any:
         if found is not None:
             raise ValueError(f"its architecture {name!r} is not a model of transformers")
     return transformers.AutoModel
-

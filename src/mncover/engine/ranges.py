@@ -118,9 +118,11 @@ class Ranges:
 def _pooled(arrays: dict[str, NDArray[Any]], layout: Layout, path: Path) -> tuple[Signatures, ...]:
     """Return the pooled states of an unfinished calibration; nothing if it is finished."""
     found = tuple(arrays[name] for name in sorted(arrays) if name.startswith("pooled."))
+    if any(one.ndim != 2 for one in found):
+        raise DataFileError(f"{path}: its pooled states are damaged.")
     widths = [pool.width for pool in pools_of(layout)] if found else []
-    fits = [one.dtype == np.float16 and one.shape[1:] == (w,) for one, w in zip(found, widths)]
-    if len(found) != len(widths) or not all(fits) or len({len(one) for one in found}) > 1:
+    wanted = [(np.dtype(np.float16), (len(found[0]), width)) for width in widths]
+    if [(one.dtype, one.shape) for one in found] != wanted:
         raise DataFileError(f"{path}: its pooled states are damaged.")
     return found
 

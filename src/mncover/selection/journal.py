@@ -37,6 +37,7 @@ _TOLD = {"case": Whole(), "verdict": Maybe(OneOf(VERDICTS))}
 # What else a damaged line raises: it is no JSON, or has names that nothing knows.
 _DAMAGE = (ValueError, TypeError, RecursionError)
 
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """A case that was put into a batch, and how it was chosen.

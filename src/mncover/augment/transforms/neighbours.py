@@ -174,5 +174,5 @@ def _load(path: Path) -> tuple[list[str], NDArray[np.int32]] | None:
     except Exception:  # damaged bytes make zipfile and NumPy raise almost anything
         return None
     fits = nearest.shape == (len(words), NEAREST) and nearest.dtype == np.int32
-    fits = fits and -1 <= nearest.min(initial=0) and nearest.max(initial=-1) < len(words)
+    fits = fits and nearest.min(initial=0) >= -1 and nearest.max(initial=-1) < len(words)
     return (words, nearest) if fits else None

@@ -200,7 +200,8 @@ def _read_parquet(path: Path) -> Iterator[Record]:
             for batch in file.iter_batches(batch_size=32):
                 found += batch.nbytes
                 check_bytes(found, path.stat().st_size, str(path))
-                for number, row in enumerate(batch.to_pylist(), start=number + 1):
+                for row in batch.to_pylist():
+                    number += 1
                     yield number, row
     except MnCoverError:
         raise

@@ -177,7 +177,7 @@ _ALLOWED: dict[tuple[str, str], Any] = {
 }
 
 
-_Base: Any = pickle._Unpickler  # type: ignore[attr-defined]
+_Base: Any = pickle._Unpickler
 _NODES = 1000  # of a key of a dictionary: tuples may hold the same tuple ten times over, and so on
 
 
