@@ -1,6 +1,6 @@
 """Damage files of every kind and see what becomes of them: `python -m tests.fuzz`.
 
-The same seed gives the same cases. What fails is kept in a folder, with its traceback.
+What is damaged, and how, follows from a seed. What fails is kept in a folder, with its traceback.
 """
 
 from __future__ import annotations

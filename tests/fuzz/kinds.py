@@ -119,7 +119,8 @@ def data_file(path: Path) -> None:
         command("debug", "data", str(path))
         command("report", str(path), "--failures", "2")
         command("html", str(path), "-o", str(path.parent / "html"))
-        command("select", str(path), "--budget", "50%", "-o", str(path.parent / "less.jsonl"))
+        with contextlib.suppress(MnCoverError):  # a file of format 1 does not say what is new
+            command("select", str(path), "--budget", "50%", "-o", str(path.parent / "less.jsonl"))
 
 
 def masks(path: Path) -> None:
@@ -228,6 +229,20 @@ def verdicts(path: Path) -> None:
     Finder(samples.material().folder / "run.mncover", journal=path)
 
 
+def write_batch_file(path: Path) -> None:
+    from mncover.selection.batchfile import write_batch
+    from mncover.selection.finder import Finder
+
+    write_batch(Finder(samples.material().folder / "run.mncover").next(6), path)
+
+
+def batch(path: Path) -> None:
+    from mncover.selection.batchfile import read_verdicts
+    from mncover.selection.finder import Finder
+
+    read_verdicts(path, Finder(samples.material().folder / "run.mncover"))
+
+
 def write_scores(path: Path) -> None:
     path.write_text('{"good": 0.5, "bad": 1, "film": 0.0}')
 
@@ -300,6 +315,8 @@ KINDS: dict[str, Kind] = {
     ),
     "predictions": Kind(one("p.txt", write_predictions), predictions, BYTES, 2),
     "verdicts": Kind(one("v.jsonl", write_verdicts), verdicts, LINES, 2),
+    "batch": Kind(one("b.jsonl", write_batch_file), batch, LINES, 2),
+    "batch, CSV": Kind(one("b.csv", write_batch_file), batch, BYTES, 2),
     "scores": Kind(one("s.json", write_scores), scores, (*BYTES, damaged_json)),
     "vectors": Kind(one("v.txt", write_vectors), vectors, BYTES),
     "neighbours": Kind(one("n.npz", samples.neighbours), neighbours, BYTES),

@@ -395,7 +395,6 @@ def _outline(engine: Engine, suite: Rows, classes: How) -> Outline | None:
     if suite.suite is None or subject.n_labels < 2:
         return None
     outline = Outline.of(suite.suite, classes)
-    nothing, names = np.empty((0, subject.n_labels)), (subject.labels, outline.labels)
-    in_suite_classes(nothing, *names, outline.classes)
+    in_suite_classes(np.empty((0, subject.n_labels)), subject.labels, outline.labels, classes)
     require_classes(suite.suite, subject.n_labels)
     return outline
