@@ -429,6 +429,7 @@ def test_other_ways_of_compressing_are_refused(tmp_path: Path, method: int) -> N
         ("inf 0.5", "softmax"),
         ("nan", "binary_softmax"),
         ("-1", "pred_only"),
+        ("-10000000000000000000", "pred_only"),
         ("5000000000 1", "pred_and_conf"),
         ("0 " * 2000, "softmax"),
     ],

@@ -11,7 +11,7 @@ import numpy as np
 
 from mncover.data.limits import CLASSES
 from mncover.errors import TextError
-from mncover.suites.expectations import Answers
+from mncover.suites.expectations import MAX_CLASS, Answers
 from mncover.suites.formats.records import raw_lines, write_content
 from mncover.suites.model import Suite
 from mncover.types import Text
@@ -80,7 +80,7 @@ def _parsed(kind: str, parts: list[float]) -> Parsed:
     number, *rest = parts
     place = int(number)
     CLASSES.check(place + 1, "classes of predictions")
-    if place != number or (kind == "pred_and_softmax" and place >= len(rest)):
+    if place != number or place < -MAX_CLASS or (kind == "pred_and_softmax" and place >= len(rest)):
         raise ValueError
     if kind == "pred_and_softmax":
         return place, rest
