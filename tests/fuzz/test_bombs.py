@@ -509,3 +509,14 @@ def test_an_error_that_nobody_foresaw_is_one_line(
     assert said.count("\n") == 1
     assert main(["--debug", "debug", "data", "x"]) == 1
     assert "Traceback" in capsys.readouterr().err
+
+
+def test_masks_whose_tokenizer_is_named_by_half_a_character(tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    from mncover.masks.masks import Masks
+    from tests import tiny
+
+    made = replace(Masks.from_words(tiny.tokenizer(), ["good"]), tokenizer_fingerprint="\ud800")
+    made.save(tmp_path / "m.safetensors")
+    assert Masks.load(tmp_path / "m.safetensors").summary().words_kept == 1

@@ -166,7 +166,9 @@ class Masks:
     @cached_property
     def fingerprint(self) -> str:
         """A digest of everything that decides what counts."""
-        digest = hashlib.sha256(f"{self.tokenizer_fingerprint} {self.unseen}".encode())
+        digest = hashlib.sha256(
+            f"{self.tokenizer_fingerprint} {self.unseen}".encode("utf-8", "replace")
+        )
         for array in (self.special, self.keep_words, self.pair_keys, self.keep_pairs):
             digest.update(np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()

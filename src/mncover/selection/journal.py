@@ -71,7 +71,7 @@ def subject_key(data: CoverageData) -> str:
     The numbers of the cases are in it, because the same texts may be cut into cases in two ways.
     """
     numbers = np.stack([data.table["case"], data.table["index"]]).astype("<i8")
-    digest = hashlib.sha256(data.identity.model_fingerprint.encode())
+    digest = hashlib.sha256(data.identity.model_fingerprint.encode("utf-8", "replace"))
     digest.update(fingerprint_texts(data.table.texts).encode())
     digest.update(numbers.tobytes())
     return digest.hexdigest()[:32]
