@@ -168,6 +168,28 @@ def test_code_beside_a_known_model_is_never_looked_at(
     assert not folder.mark.exists()
 
 
+def too_many_layers(folder: Folder) -> None:
+    folder.edit("config.json", num_hidden_layers=2**31 - 1)
+
+
+def damaged_template(folder: Folder) -> None:
+    file = folder.path / "tokenizer.json"
+    file.write_text(file.read_text().replace('"id":"[SEP]"', '"id":"[SXP]"', 1))
+    file.write_text(file.read_text().replace('"id": "[SEP]"', '"id": "[SXP]"', 1))
+
+
+DAMAGED = [(too_many_layers, "MNCOVER_MAX_LAYERS"), (damaged_template, "tokenizer")]
+
+
+@pytest.mark.parametrize(("harm", "message"), DAMAGED, ids=["layers", "tokenizer"])
+def test_a_damaged_folder_is_refused(
+    folder: Folder, harm: Callable[[Folder], None], message: str
+) -> None:
+    harm(folder)
+    with pytest.raises(ModelError, match=message):
+        load_subject(str(folder.path))
+
+
 def test_the_guard_takes_its_patches_back() -> None:
     from transformers import dynamic_module_utils as dynamic
 

@@ -55,8 +55,9 @@ VARIANTS = Limit("MNCOVER_MAX_VARIANTS", 1000)  # of one text of a recipe
 TEXTS = Limit("MNCOVER_MAX_TEXTS", 500_000)  # that a recipe makes
 MAP = Limit("MNCOVER_MAX_MAP", 2**29)  # bytes of a coverage map in memory
 CLASSES = Limit("MNCOVER_MAX_CLASSES", 1000)  # of predictions
+LAYERS = Limit("MNCOVER_MAX_LAYERS", 1000)  # of a model, or experts of a layer
 DEPTH = Limit("MNCOVER_MAX_DEPTH", 50)  # of keys within keys
-LIMITS = (BYTES, LINE, ROWS, VARIANTS, TEXTS, MAP, CLASSES, DEPTH)
+LIMITS = (BYTES, LINE, ROWS, VARIANTS, TEXTS, MAP, CLASSES, LAYERS, DEPTH)
 
 
 def most_bytes(size: int, free: int = FREE, ratio: int = RATIO) -> int:

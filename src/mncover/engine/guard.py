@@ -7,10 +7,13 @@ told nothing, which not every path through it is. Here the answer is no, whereve
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import RLock
 from typing import Any, NoReturn
+
+from mncover.data.limits import LAYERS
 
 OWN_CODE = "it brings code of its own, which mncover never runs"
 _PATCHING = RLock()  # what is patched belongs to the whole process
@@ -54,3 +57,18 @@ def model_class(config: Any) -> Any:
         if found is not None:
             raise ValueError(f"its architecture {name!r} is not a model of transformers")
     return transformers.AutoModel
+
+
+_COUNTED = re.compile(r"n(um)?_.*(layers?|blocks|experts)|(en|de)coder_layers")
+
+
+def check_layers(config: Any) -> None:
+    """Refuse a configuration of so many layers that making them, even empty, has no end."""
+    left = [config.to_dict()]
+    while left:
+        one = left.pop()
+        for name, value in one.items():
+            if isinstance(value, dict):
+                left.append(value)
+            elif isinstance(value, int) and _COUNTED.fullmatch(str(name)):
+                LAYERS.check(value, f"{name} in config.json")

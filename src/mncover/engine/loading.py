@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from mncover.engine.guard import OWN_CODE, model_class, no_code_of_its_own
+from mncover.engine.guard import OWN_CODE, check_layers, model_class, no_code_of_its_own
 from mncover.engine.subject import Subject
 from mncover.errors import ModelError
 
@@ -69,6 +69,7 @@ def _model(name: str, dtype: str) -> Any:
         raise ModelError(f"`dtype` must be one of {', '.join(DTYPES)}, got {dtype!r}.")
     with quiet_loading(), _one_line(f"{name}: cannot be loaded"), no_code_of_its_own():
         config = load_config(name)
+        check_layers(config)
         return (
             model_class(config)
             .from_pretrained(
