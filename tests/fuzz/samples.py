@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gzip
 import io
 import json
@@ -69,6 +70,7 @@ ROWS: list[dict[str, Any]] = [
 def material() -> Material:
     """A tiny model, a test suite that was run on it, and the data file, in one folder."""
     folder = Path(tempfile.mkdtemp(prefix="mncover-fuzz-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     made = write_material(folder)
     save_suite(suite_of(), made.suite)
     assert main([*made.run("-o", str(folder / "run.mncover"), "--quiet")]) == 0
