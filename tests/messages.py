@@ -24,11 +24,11 @@ PAGE = ROOT / "docs" / "messages.md"
 BLOCK = re.compile(r"^```text\n(.*?)^```$", re.M | re.S)
 VARIES = re.compile(r"\{[^{}]*\}")
 
-# Functions that only write out what varies.
-PLAIN = ("brief", "len", "sorted", "str", "type")
-
 # A message with fewer characters of its own only passes on another one, as "{path}: {error}" does.
 OWN = 12
+
+# Functions whose names say nothing of what they are called with.
+CALLED = ("brief", "counted", "len", "sorted", "str", "type")
 
 # What the variables of a function may hold, by their names.
 Strings = dict[str, list[str]]
@@ -155,7 +155,7 @@ def _names(node: ast.AST) -> Iterator[str]:
         yield node.id
     else:
         for inner in ast.walk(node):
-            if isinstance(inner, ast.Name) and inner.id not in PLAIN:
+            if isinstance(inner, ast.Name) and inner.id not in CALLED:
                 yield inner.id
 
 

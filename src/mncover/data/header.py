@@ -20,6 +20,8 @@ _MASKS = {
 }
 _REACHABLE = [[Whole()]]
 _CRITERION = {"name": str, "title": str, "cells": Whole(1, MAX_CELLS), "reachable": _REACHABLE}
+_RUN = (str, str, str, str, Whole())
+_PART = (*_RUN, str, Whole())  # of a run of a part of its suite
 _HEADER = {
     **dict.fromkeys(NAMES, str),
     "settings": {"bins": int, "max_length": int, "attention_weight": float},
@@ -27,7 +29,7 @@ _HEADER = {
     "labels": [str],
     "calibration_texts": Whole(),
     "masks": Maybe(_MASKS),
-    "runs": [(str, str, str, str, Whole())],
+    "runs": [list],
     "contexts": [str],
     "checksums": Each(str),
 }
@@ -40,6 +42,8 @@ def check_header(header: dict[str, Any]) -> None:
     """Refuse a header whose parts are not what they should be."""
     added = _SINCE_3 if header["version"] > 2 else _BEFORE_3
     check_shape(header, {**_HEADER, **added}, "header")
+    for number, run in enumerate(header["runs"]):
+        check_shape(run, _PART if len(run) == len(_PART) else _RUN, f"header.runs[{number}]")
     _require_different(header["contexts"], "contexts")
     _require_different([run[0] for run in header["runs"]], "runs")
 

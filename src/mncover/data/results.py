@@ -22,6 +22,7 @@ from mncover.data.threads import in_threads
 from mncover.types import Settings, html_table, percent
 
 if TYPE_CHECKING:
+    from mncover.report.frames import Frame, Tables
     from mncover.suites.judging import Outcome
 
 # A text is redundant if at most this share of what it makes the model do is new.
@@ -175,7 +176,9 @@ class Result:
     contexts: tuple[ContextResult, ...]
     redundant_at: float
     interrupted: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()  # of which suites only a part was run, and which
     outcomes: tuple[Outcome, ...] = field(default=())
+    tables: Tables | None = field(default=None, repr=False, compare=False)
 
     @property
     def main(self) -> CriterionResult:
@@ -212,9 +215,26 @@ class Result:
         return self.main.tally.attention
 
     @property
-    def texts(self) -> int:
+    def n_texts(self) -> int:
         """How many texts were run."""
         return sum(context.texts for context in self.contexts)
+
+    def texts(self) -> Frame:
+        """Return a table with a row for each text: what `mncover json --texts` has."""
+        return self._tables.texts()
+
+    def cases(self) -> Frame:
+        """Return a table with a row for each case; in a plain list every text is one."""
+        return self._tables.cases()
+
+    def tests(self) -> Frame:
+        """Return a table with a row for each test, or context: what it covers, how it fails."""
+        return self._tables.tests(self)
+
+    @property
+    def _tables(self) -> Tables:
+        assert self.tables is not None  # `Coverage.result` has given them
+        return self.tables
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: totals, and a row for each context."""
@@ -266,7 +286,9 @@ def summarize(
     redundant = novelty(data) <= redundant_at
     contexts = tuple(_context(data, n, one, redundant, outcomes) for n, one in enumerate(by))
     interrupted = tuple(run.suite or run.id for run in data.incomplete)
-    return Result(data.identity, criteria, contexts, redundant_at, interrupted, tuple(outcomes))
+    chosen = tuple(f"{run.suite}: {run.part}" for run in data.runs if run.part)
+    found = criteria, contexts, redundant_at, interrupted, chosen
+    return Result(data.identity, *found, tuple(outcomes))
 
 
 def _contributions(

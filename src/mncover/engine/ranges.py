@@ -34,7 +34,7 @@ from mncover.engine.readers import WidenReader
 from mncover.engine.signatures import PoolReader, pools_of
 from mncover.engine.taps import Taps
 from mncover.errors import DataFileError, MismatchError, MnCoverError, SchemaError, TextError
-from mncover.types import Text, fingerprint_texts
+from mncover.types import Text, counted, fingerprint_texts
 
 FORMAT = "mncover-ranges-2"
 _ABOUT = {"format": OneOf((FORMAT,)), "texts": Whole(), "layout": {}}
@@ -160,7 +160,9 @@ def calibrate(
     partial = None if cache is None else Unfinished(cache.with_suffix(".partial"), "calibration")
     ranges = Ranges.empty(layout)
     if partial is not None:
-        kept = partial.load(lambda path: _load(path, layout), lambda one: f"{one.texts:,} texts")
+        kept = partial.load(
+            lambda path: _load(path, layout), lambda one: counted(one.texts, "text")
+        )
         ranges = kept or ranges
     advance(ranges.texts)
     bounds = Bounds(kernels.to_device(ranges.low), kernels.to_device(ranges.high))

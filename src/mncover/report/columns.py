@@ -16,6 +16,8 @@ from mncover.criteria import CRITERIA
 from mncover.data.results import ContextResult, Result
 from mncover.data.store import CoverageData
 from mncover.errors import SettingsError
+from mncover.selection.changes import Changes
+from mncover.selection.gates import Check
 from mncover.types import display_percent
 
 
@@ -25,7 +27,8 @@ class View:
 
     `sort` is an order of contexts (`SORTS`), `heads` adds every attention head,
     `failures` is how many failing cases of each test to show, `texts` adds a row for each text,
-    and `pretty` indents.
+    and `pretty` indents. `checks` are gates that were checked, and `changes` what
+    differs from an earlier data file.
     """
 
     data: CoverageData
@@ -35,6 +38,8 @@ class View:
     failures: int = 0
     texts: bool = False
     pretty: bool = False
+    checks: tuple[Check, ...] = ()
+    changes: Changes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +123,7 @@ def _sum(part: Callable[[ContextResult], Part], result: Result) -> Part:
 
 def _all_redundant(result: Result) -> Part:
     numbers = [context.redundant for context in result.contexts]
-    return Part(None if None in numbers else sum(n or 0 for n in numbers), result.texts)
+    return Part(None if None in numbers else sum(n or 0 for n in numbers), result.n_texts)
 
 
 NAME = Column(
@@ -128,7 +133,7 @@ NAME = Column(
     total=lambda r: "Total",
     order=lambda c: c.name.casefold(),
 )
-TEXTS = Column("texts", "Texts", lambda c: c.texts, total=lambda r: r.texts)
+TEXTS = Column("texts", "Texts", lambda c: c.texts, total=lambda r: r.n_texts)
 ADDS = Column("adds", "Adds %", lambda c: c.adds)
 ONLY = Column("only", "Only here %", lambda c: c.only_here, short="Only %")
 REDUNDANT = Column(

@@ -13,6 +13,7 @@ from mncover.data.store import CoverageData
 from mncover.data.table import UNKNOWN
 from mncover.report.columns import View, print_verbatim
 from mncover.report.describe import outcomes_to_json
+from mncover.report.failures import changes_to_json
 from mncover.types import __version__
 
 # 1: the first. 2: mnCover. 3: criteria by name, where there were fields of Cover and of mnCover.
@@ -24,6 +25,10 @@ def show(view: View, console: Console) -> None:
     content = to_json(view.result)
     if view.texts:
         content["rows"] = rows_to_json(view.data)
+    if view.checks:
+        content["gates"] = [check.to_json() for check in view.checks]
+    if view.changes is not None:
+        content["changes"] = changes_to_json(view.changes)
     print_verbatim(json.dumps(content, indent=2 if view.pretty else None), console)
 
 
@@ -42,7 +47,8 @@ def to_json(result: Result) -> dict[str, Any]:
         "calibration_texts": identity.calibration_texts,
         "redundant_at": result.redundant_at,
         "interrupted": list(result.interrupted),
-        "texts": result.texts,
+        "parts": list(result.parts),
+        "texts": result.n_texts,
         "totals": {"criteria": {n: _tally(c.tally) for n, c in result.criteria.items()}},
         "masks": None if identity.masks is None else identity.masks.to_json(),
         "contexts": [_context(context) for context in result.contexts],

@@ -12,8 +12,9 @@ from mncover.criteria import CRITERIA
 from mncover.data.results import Count, Result, SiteResult
 from mncover.report.columns import View, columns_of, shown, sorted_contexts
 from mncover.report.describe import capability_table, describe_masks, print_failures
+from mncover.report.failures import changes_in_words, listed_failures
 from mncover.report.tables import plain_table
-from mncover.types import display_percent
+from mncover.types import counted, display_percent
 
 BAR_WIDTH = 12
 
@@ -23,6 +24,9 @@ def show(view: View, console: Console) -> None:
     print_report(view.result, console, view.sort, view.heads)
     if view.failures:
         print_failures(view.data, view.failures, console)
+    if view.changes is not None:
+        for line in (changes_in_words(view.changes), *listed_failures(view.changes)):
+            console.print(Text(line), soft_wrap=True)
 
 
 def print_report(
@@ -49,10 +53,11 @@ def _heading(result: Result) -> Text:
     identity, settings = result.identity, result.identity.settings
     path = Path(identity.model)
     model = path.name if path.is_absolute() else identity.model  # a hub name as it is
-    calibrated = f"calibrated on {identity.calibration_texts:,} texts"
+    calibrated = f"calibrated on {counted(identity.calibration_texts, 'text')}"
     measured = f"{settings.bins} bins, up to {settings.max_length} tokens, {calibrated}"
-    by = f" by {result.texts:,} texts\n"
-    return Text.assemble("Coverage of ", (model, "bold"), by, (measured, "dim"))
+    by = f" by {counted(result.n_texts, 'text')}\n"
+    parts = "".join(f"\nPart of {part}" for part in result.parts)
+    return Text.assemble("Coverage of ", (model, "bold"), by, (measured, "dim"), parts)
 
 
 def _narrow(result: Result) -> bool:
@@ -142,9 +147,9 @@ def _notes(result: Result) -> list[Text]:
     empty = sum(context.empty for context in result.contexts)
     length = result.identity.settings.max_length
     if truncated:
-        notes.append(f"{truncated:,} texts were cut to {length} tokens (--max-length).")
+        notes.append(f"{counted(truncated, 'text')} cut to {length} tokens (--max-length).")
     if empty:
-        notes.append(f"{empty:,} texts have no tokens, so they cover nothing.")
+        notes.append(f"{counted(empty, 'text')} without tokens, covering nothing.")
     notes += [f"The run of {s} was interrupted: texts are missing." for s in result.interrupted]
     if result.outcomes:
         notes.append("Failing: cases that break their test's expectation, of those it applies to.")
