@@ -6,6 +6,12 @@ line and exits with 1; anything else that escapes is a bug.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+# What runs a model; whatever only reads data files does without.
+RUNNING = ("numba", "tokenizers", "torch", "transformers")
+
 LONGEST = 500  # characters of a message: what a file holds may be as long as it likes
 
 
@@ -71,6 +77,18 @@ class LimitError(MnCoverError):
 
 class SchemaError(MnCoverError):
     """A part of a file does not have the shape that it should have."""
+
+
+@contextmanager
+def needs_run() -> Iterator[None]:
+    """In this block, a package that runs models and is not installed is an error of one line."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in RUNNING:
+            raise
+        raise MissingExtraError("running a model", package, "run") from error
 
 
 class MaskError(MnCoverError):

@@ -105,9 +105,23 @@ def shorten(text: Text, width: int = 60) -> str:
     >>> shorten("one two three", 9)
     'one two …'
     """
-    flat = " | ".join((text,) if isinstance(text, str) else text)
-    flat = " ".join(flat.split())
-    return flat if len(flat) <= width else flat[: width - 1] + "…"
+    both = (text,) if isinstance(text, str) else text
+    return fitted([" ".join(part.split()) for part in both], width)
+
+
+def fitted(parts: Sequence[str], width: int) -> str:
+    """Join the one or two parts of a text, cut to `width`; both are seen, however long they are.
+
+    >>> fitted(["one two three four", "five six"], 20)
+    'one two … | five six'
+    """
+    left, cut = width - 3 * (len(parts) - 1), list(parts)
+    for done, place in enumerate(sorted(range(len(parts)), key=lambda i: len(parts[i]))):
+        room = left // (len(parts) - done)  # what a short part leaves is for the other
+        if len(cut[place]) > room:
+            cut[place] = cut[place][: room - 1] + "…"
+        left -= len(cut[place])
+    return " | ".join(cut)
 
 
 def brief(value: Any, width: int = 60) -> str:

@@ -17,6 +17,7 @@ import typer
 
 from mncover.cli import (
     augment,
+    cache,
     debug,
     demo,
     found,
@@ -30,7 +31,7 @@ from mncover.cli import (
     suite,
 )
 from mncover.cli.options import Command
-from mncover.errors import MnCoverError, elided
+from mncover.errors import MnCoverError, elided, needs_run
 from mncover.types import __version__
 
 OK, ERROR, BELOW, INTERRUPTED = 0, 1, 2, 130
@@ -75,7 +76,7 @@ _COMMANDS: tuple[Command, ...] = (
 )
 for _command in _COMMANDS:
     app.command()(_command)
-for _group in (suite, reproduce, debug):
+for _group in (suite, reproduce, cache, debug):
     app.add_typer(_group.app, name=_group.__name__.rpartition(".")[2])
 
 
@@ -88,7 +89,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = None if arguments is None else list(arguments)
     debug: list[bool] = []  # not empty once the option was met
     try:
-        code = command.main(args=args, prog_name="mncover", standalone_mode=False, obj=debug)
+        with needs_run():
+            code = command.main(args=args, prog_name="mncover", standalone_mode=False, obj=debug)
     except KeyboardInterrupt:
         print("Interrupted.", file=sys.stderr)
         return INTERRUPTED

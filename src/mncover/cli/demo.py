@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from rich.console import Console
 
+from mncover.cli.checks import check_paths
 from mncover.cli.gates import GATE_BROKEN
 from mncover.cli.options import Config, option, suite_texts
 from mncover.cli.run import measure
@@ -41,6 +42,7 @@ def demo(
 ) -> None:
     """Measure a bundled suite on a small sentiment model, offline."""
     console = Console()
+    check_paths(folder=folder)
     folder.mkdir(parents=True, exist_ok=True)
     suite, train = folder / "suite.jsonl", folder / "calibration.txt"
     for path in (suite, train):

@@ -10,6 +10,7 @@ from typing import Annotated, Any, cast, get_args
 from rich.console import Console
 
 from mncover.cli import options as o
+from mncover.cli.checks import check_paths
 from mncover.cli.options import Config, argument, listed, option, written
 from mncover.data.schema import Each, check_shape
 from mncover.errors import MaskError, SchemaError, SettingsError, TextError
@@ -65,6 +66,8 @@ def masks(
     named = [f"{name}={value}" for name, value in given.items() if value is not None]
     settings = chosen_settings(paper, [*named, *(setting or [])])
     _check(words or scores, config, unseen, sweep, plot)
+    learnt_from = None if words or scores else config.train
+    check_paths((model,), (learnt_from, test, words, scores), file=output)
     from mncover.engine.loading import load_subject
     from mncover.masks.sweep import learn_to_file, run_sweep
     from mncover.masks.wimask import fidelity_on

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import platformdirs
 
@@ -32,6 +32,7 @@ PARTIAL_SUFFIX = ".partial"
 SECONDS, SHARE = 10.0, 0.02
 
 State = TypeVar("State")
+Kind = Literal["ranges", "neighbours", "demo"]  # of what is cached; `data/cache.py` lists them
 Say = Callable[[str], None]
 
 MOST_PARTS = 100
@@ -61,10 +62,10 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
-def cache_folder(kind: str) -> Path:
-    """Return the folder for one kind of things: ranges, neighbours, demo."""
+def cache_folder(kind: Kind | None = None) -> Path:
+    """Return the folder for one kind of things, or that of all."""
     override = os.environ.get("MNCOVER_CACHE_DIR")
-    return (Path(override) if override else platformdirs.user_cache_path("mncover")) / kind
+    return (Path(override) if override else platformdirs.user_cache_path("mncover")) / (kind or "")
 
 
 def read_toml(path: Path) -> dict[str, Any]:

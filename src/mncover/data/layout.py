@@ -12,7 +12,7 @@ A text of T tokens touches the rows below T, and in attention also only the colu
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
 from mncover.errors import DataFileError
@@ -77,6 +77,14 @@ class Layout:
         for site in self.sites:
             yield site, slice(start, start + site.slots)
             start += site.slots
+
+    def cropped(self, length: int) -> Layout:
+        """Return the layout of what texts of at most `length` tokens touch."""
+        sites = []
+        for site in self.sites:
+            rows = min(site.rows, length)
+            sites.append(replace(site, rows=rows, columns=site.touched_columns(rows)))
+        return replace(self, sites=tuple(sites))
 
     def neurons_per_group(self, site: Site) -> int:
         """How many neurons one group (head) of a site really has."""

@@ -5,10 +5,12 @@ It measures and keeps no results; maps are handed in. `Coverage` is the one that
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +20,7 @@ from mncover.criteria.base import Criterion, Group, grouped
 from mncover.data.files import cache_folder
 from mncover.data.identity import Identity, Measured
 from mncover.data.maps import check_size
+from mncover.data.places import Room, free_disk, in_bytes
 from mncover.data.results import gain_share
 from mncover.data.signatures import SignatureSpace
 from mncover.engine import ranges as calibration
@@ -82,6 +85,8 @@ class Engine:
         self.layout = self.taps.layout(settings.max_length)
         for group in self.groups:  # what is measured must be readable
             check_size(self.layout, group.cells)
+        if subject.device.type == "cpu":
+            self.room.require_memory()
         self.kernels = kernels_for(self.layout, subject.device, kernels)
         if self.kernels.fuses(self.groups):
             lengths = len(lengths_to_try(settings.max_length))
@@ -105,6 +110,11 @@ class Engine:
     def tokenizer_fingerprint(self) -> str:
         """A digest of the tokenizer."""
         return fingerprint_tokenizer(self.subject.tokenizer)
+
+    @cached_property
+    def room(self) -> Room:
+        """An estimate of what measuring takes."""
+        return Room.of(self.layout, [self.group(name).cells for name in self.criteria])
 
     @cached_property
     def keep(self) -> Keep | None:
@@ -207,10 +217,19 @@ class Engine:
         if cache:
             digests = self.model_fingerprint, self.tokenizer_fingerprint
             key = calibration.cache_key(*digests, texts, self.taps, self.settings.max_length)
-            path = cache_folder("ranges") / f"{key}.safetensors"
+            path = self._room_for(cache_folder("ranges") / f"{key}.safetensors")
         what = self.taps, self.kernels, texts, self.batch_size
         with self.bar("Calibrating", len(texts)) as advance:
             return calibration.calibrate(*what, advance, path)
+
+    def _room_for(self, path: Path) -> Path | None:
+        """Return where ranges are cached; None if they are not there and would not fit."""
+        free = free_disk(path.parent)
+        if path.exists() or self.room.ranges < free:
+            return path
+        takes = f"they take {in_bytes(self.room.ranges)}, and {in_bytes(free)} are free"
+        warnings.warn(f"cannot cache the ranges in {path.parent}: {takes}.", stacklevel=3)
+        return None
 
     @property
     def setup(self) -> Setup:

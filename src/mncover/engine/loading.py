@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from mncover.data.places import check_model_folder
 from mncover.engine.guard import OWN_CODE, check_layers, model_class, no_code_of_its_own
 from mncover.engine.subject import Subject
 from mncover.engine.wrapped import adapters_of, unwrapped
@@ -47,7 +48,7 @@ def class_names(name: str) -> list[str]:
 
     Only its configuration is read.
     """
-    _check_folder(name)
+    check_model_folder(name)
     with _one_line(f"{name}: cannot be loaded"):
         config = load_config(name)
         return [str(config.id2label[i]) for i in sorted(config.id2label)]
@@ -66,7 +67,7 @@ def load_config(name: str | Path) -> Any:
 
 
 def _model(name: str, dtype: str) -> Any:
-    _check_folder(name)
+    check_model_folder(name)
     if dtype not in DTYPES:
         raise ModelError(f"`dtype` must be one of {', '.join(DTYPES)}, got {dtype!r}.")
     with quiet_loading(), _one_line(f"{name}: cannot be loaded"), no_code_of_its_own():
@@ -84,15 +85,6 @@ def _model(name: str, dtype: str) -> Any:
             )
             .eval()
         )
-
-
-def _check_folder(name: str) -> None:
-    """Tell a mistyped folder from a name on the hub, which has at most one slash."""
-    looks_local = name.startswith((".", "/", "~")) or name.count("/") > 1 or "\\" in name
-    if looks_local and not Path(name).is_dir():
-        raise ModelError(f"{name}: no such folder.")
-    if Path(name).is_dir() and not (Path(name) / "config.json").is_file():
-        raise ModelError(f"{name}: the folder has no config.json, so it is no Hugging Face model.")
 
 
 def _tokenizer(tokenizer: Any) -> Any:

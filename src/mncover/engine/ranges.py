@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -223,4 +225,8 @@ def _load(path: Path, layout: Layout) -> Ranges | None:
         ranges = Ranges.load(path)
     except MnCoverError:
         return None
-    return ranges if ranges.layout == layout else None
+    if ranges.layout != layout:
+        return None
+    with suppress(OSError):
+        os.utime(path)  # `mncover cache` says when it was used
+    return ranges

@@ -24,6 +24,9 @@ from mncover.types import Text, brief, is_text
 # A line (or row) number with a dictionary, a string, or a list of two strings.
 Record = tuple[int, Any]
 
+# Python's csv module takes 131,072 characters unless told; a C `long` may have but 32 bits.
+LONGEST_FIELD = 2**31 - 1
+
 TEXT_FIELDS = ("text", "sentence", "content", "review", "question")
 PAIR_FIELDS = (
     *(("premise", "hypothesis"), ("sentence1", "sentence2"), ("question1", "question2")),
@@ -153,6 +156,7 @@ def _string(record: dict[str, Any], name: str) -> str:
 
 
 def _read_delimited(path: Path, delimiter: str) -> Iterator[Record]:
+    csv.field_size_limit(max(csv.field_size_limit(), LONGEST_FIELD))
     rows = csv.reader(open_lines(path), delimiter=delimiter, strict=True)
     header: list[str] = []
     try:
