@@ -46,7 +46,7 @@ def run(
     quiet: o.Quiet = False,
 ) -> int:
     """Run a suite through a model, write the data file and print the report."""
-    check_measuring(model, config, suite, since, file=config.output)
+    check_measuring(model, config, suite, file=config.output)
     whole = _unlabelled(suite, config) if no_label else o.suite_texts(suite, config)
     rows = Part(tuple(test or ()), matching or "", limit, seed).of(whole)
     gates = Gates.of(config, list(dict.fromkeys(rows.contexts)), since, fail_on_new_failures)
