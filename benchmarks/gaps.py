@@ -89,7 +89,7 @@ def by_rarity(tests: States, cases: Places, traffic: States) -> Any:
 
     def codes(states: States) -> NDArray[np.int64]:
         cut = (states - low) / np.maximum(high - low, 1e-9) * BINS
-        return np.clip(cut, -1, BINS).astype(np.int64) + 1
+        return np.asarray(np.clip(np.floor(cut), -1, BINS), dtype=np.int64) + 1
 
     mine, columns = codes(known), np.arange(tests.shape[1])
     counts = np.ones((BINS + 2, tests.shape[1]))
@@ -210,7 +210,7 @@ def foreign(shared: Path) -> dict[str, Any]:
     texts: list[Text] = []
     places: dict[str, Places] = {}
     for name, given in sources.items():
-        distinct = sorted(set(given))  # type: ignore[type-var]
+        distinct = sorted(set(given), key=str)
         drawn = rng.permutation(len(distinct))[: most.get(name, 1800)]
         places[name] = np.arange(len(texts), len(texts) + len(drawn))
         texts += [distinct[i] for i in drawn]

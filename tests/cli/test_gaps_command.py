@@ -101,8 +101,10 @@ def test_gaps_prints_and_writes_a_page_and_texts_to_label(
     assert "http" not in page.replace("http-equiv", "")
     spots = json.loads(page.split('id="spot-data">')[1].split("</script>")[0])
     assert sum(kind == 3 for kind in spots["kind"]) == len(rows)
-    assert len(spots["x"]) == len(spots["text"]) == len(set(NORMAL[:400])) + len(
-        {*NORMAL[400:], *STRANGE}
+    assert (
+        len(spots["x"])
+        == len(spots["text"])
+        == len(set(NORMAL[:400])) + len({*NORMAL[400:], *STRANGE})
     )
     # The file can be run as it is.
     run = ["run", str(material.model), "flagged.jsonl", "--train", str(material.train), "-q"]

@@ -26,9 +26,10 @@ def gaps_of(spots: int) -> Gaps:
         for i in range(90)
     )
     kinds = rng.choice(["test", "within", "beyond"], spots - len(flagged))
+    places = rng.normal(size=(len(kinds), 2)).tolist()
     dots = [
-        Spot(*map(float, rng.normal(size=2)), str(kind), -1, f"text {i}")
-        for i, kind in enumerate(kinds)
+        Spot(x, y, str(kind), -1, f"text {i}")
+        for i, ((x, y), kind) in enumerate(zip(places, kinds, strict=True))
     ]
     dots += [Spot(9.0, 9.0 + one.group, "flagged", one.group, one.text) for one in flagged]
     tests = TestVisits(NASTY, 3, 0, 0), TestVisits("b", 3, 1, 4)

@@ -114,7 +114,8 @@ def test_the_share_within_reach_counts_lines_and_its_interval_holds_the_truth() 
     held, rounds = 0, 60
     for seed in range(rounds):
         rng = np.random.default_rng(seed)
-        reference = Reference(np.zeros((1, 1)), np.ones(1), np.sort(rng.exponential(size=400)), 400)
+        own = np.sort(rng.exponential(size=400))
+        reference = Reference(np.zeros((1, 1), dtype=np.float32), np.ones(1), own, 400)
         ratios = rng.exponential(size=500) * np.where(rng.random(500) < 0.3, 4, 1)
         found = share_within_reach(reference, ratios, np.ones(500, dtype=np.int64), seed)
         assert found.value == pytest.approx((ratios <= reference.reach).mean())
