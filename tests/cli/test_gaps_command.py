@@ -194,3 +194,22 @@ def test_labels_and_verdicts_are_never_overwritten(
     Path("flagged.verdicts.jsonl").write_text("{}\n")
     more = ("--train", str(material.train), "-o", "flagged.mncover")
     assert "holds verdicts on flagged.mncover" in error_of(capsys, *command(material, *more))
+
+
+def test_pairs_and_a_model_without_classes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("bert", "gpt2"):
+        made = write_material(tmp_path, name)
+        pairs = zip(tiny.texts(300, 1, 3), tiny.texts(300, 2, 3), strict=True)
+        records = [json.dumps({"premise": a, "hypothesis": b}) for a, b in pairs]
+        strange = [json.dumps({"premise": t, "hypothesis": t}) for t in STRANGE]
+        made.suite.write_text("\n".join(records[:200]))
+        Path("logs.jsonl").write_text("\n".join(records[200:] + strange))
+        assert main(command(made, "--json", "--max-length", "40")) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["flagged"]
+        assert all("pair" in one for one in found["flagged"])
+        assert all(bool(one["answer"]) == (name == "bert") for one in found["flagged"])
+        assert all(bool(group["answers"]) == (name == "bert") for group in found["groups"])
