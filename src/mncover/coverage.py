@@ -18,13 +18,13 @@ from mncover.criteria import chosen_criteria
 from mncover.data import datafile
 from mncover.data.files import Say, silent
 from mncover.data.identity import Run
-from mncover.data.results import REDUNDANT_AT, Result, summarize
+from mncover.data.results import ADDS_LITTLE_AT, Result
 from mncover.data.store import CoverageData
 from mncover.errors import MismatchError, ModelError, TextError
 from mncover.report import plots
 from mncover.selection.filters import Selection, greedy, sequential_filter
 from mncover.selection.sets import DRAWS, THRESHOLDS, Comparison, Curve, compare_sets, saturation
-from mncover.suites.judging import judge_data
+from mncover.suites.judging import result_of
 from mncover.suites.model import How
 from mncover.suites.rows import Rows, label_numbers
 from mncover.types import Settings, Text, check_cases, check_texts
@@ -117,14 +117,19 @@ class Coverage:
         return cov
 
     def calibrate(
-        self, texts: Iterable[Text], cache: bool = True, labels: Sequence[Any] | None = None
+        self,
+        texts: Iterable[Text],
+        cache: bool = True,
+        labels: Sequence[Any] | None = None,
+        yardstick: bool = True,
     ) -> Coverage:
         """Learn the range of every neuron from texts, normally the training set.
 
         A second call widens the ranges by further texts. Once coverage was measured only the
         same ranges are accepted, because bins must not change under what was counted. With
         `cache`, ranges are kept in the user's cache folder and found again. `labels`, class
-        numbers or names, are for scores that look at the nearest training texts.
+        numbers or names, are for scores that look at the nearest training texts. With
+        `yardstick`, a sample is run again to find what as many random texts reach.
         """
         engine, checked = self.engine, check_texts(texts)
         ranges = engine.calibrate(checked, cache)
@@ -141,7 +146,7 @@ class Coverage:
                 "coverage was already measured with other ranges: "
                 "calibrate on the same texts, or start with a new Coverage."
             )
-        engine.use_ranges(ranges)
+        engine.settle(ranges, checked, yardstick and known is None, cache)
         return self
 
     def update(
@@ -236,15 +241,17 @@ class Coverage:
         budget: int | None = None,
         threshold: float = 0.0,
         metric: str | None = None,
+        on_top: bool = False,
     ) -> Selection:
         """Take the case that adds most to those taken before, again and again.
 
-        It starts from nothing and ends after `budget` cases, or when none adds more than
-        `threshold`. `kept` is in the order of taking. Nothing in this object changes.
+        It starts from nothing, or with `on_top` from what was covered, and ends after `budget`
+        cases, or when none adds more than `threshold`. `kept` is in the order of taking. Nothing in this object changes.
         """
         engine = self._calibrated()
         name = engine.check(metric or engine.main)
-        return greedy(engine, check_cases(cases), name, budget, threshold)
+        bits = self._require_recorder().total[name] if on_top else None
+        return greedy(engine, check_cases(cases), name, budget, threshold, bits)
 
     def curve(
         self,
@@ -306,12 +313,12 @@ class Coverage:
         )
         return grower.grow(check_texts(seeds), settings)
 
-    def result(self, redundant_at: float = REDUNDANT_AT) -> Result:
+    def result(self, adds_little_at: float = ADDS_LITTLE_AT) -> Result:
         """Return the numbers: each criterion by kind, layer, head and context.
 
-        A text counts as redundant if its novelty is at most `redundant_at`.
+        A text adds little if its novelty is at most `adds_little_at`.
         """
-        return summarize(self.data, tuple(judge_data(self.data)), redundant_at)
+        return result_of(self.data, adds_little_at)
 
     def plot_contexts(self) -> Any:
         """Return a matplotlib figure of what each context covers, and what only it covers."""
@@ -338,7 +345,7 @@ class Coverage:
     def data(self) -> CoverageData:
         """Everything measured, as the reading half knows it."""
         if self._data is None:
-            self._data = CoverageData(self.engine.identity())
+            self._data = CoverageData(self.engine.identity(), self.engine.calibration)
         if self._recorder is not None:
             self._recorder.close()
         return self._data

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mncover.data.results import below, novelty, summarize
+from mncover.data.gains import novelty
+from mncover.data.results import below, summarize
 from mncover.types import display_percent
 from tests.engine.test_laws import POOL, fresh, slow_cover, slow_hits
 

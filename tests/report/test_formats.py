@@ -14,7 +14,7 @@ from rich.console import Console
 
 from mncover.coverage import Coverage
 from mncover.criteria import CRITERIA
-from mncover.data.results import gains, novelty
+from mncover.data.gains import gains, novelty
 from mncover.errors import SettingsError
 from mncover.report import REPORTS
 from mncover.report.columns import SORTS, View, columns_of, sorted_contexts

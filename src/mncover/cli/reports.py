@@ -10,10 +10,11 @@ from typing import Annotated, Any
 from rich.console import Console
 
 from mncover.cli import options as o
+from mncover.cli.missing import show_missing
 from mncover.cli.options import Config, argument, flag, listed, option, written
 from mncover.coverage import Coverage
 from mncover.data.files import replacing
-from mncover.data.results import Result, below
+from mncover.data.results import Result, Tally, below
 from mncover.errors import MismatchError, SettingsError
 from mncover.report import REPORTS
 from mncover.report.columns import View
@@ -21,10 +22,16 @@ from mncover.report.html import write_html
 from mncover.types import display_percent
 
 FAILURES = "Show up to N failing cases of each test, with their texts."
+MISSING = "Show what no text reaches; with --train, also the training texts that would."
+REACHING = "For --missing: write these training texts as a suite (.jsonl) to be labelled."
 LIMIT = "Exit with 2 if this test's coverage is below this; repeatable."
 
 
-@o.configured(*o.CHECKING, "sort", "redundant")
+@o.configured(
+    *(*o.CHECKING, "sort", "adds_little", "train", "train_limit", *o.FIELDS, *o.LOADING),
+    train="For --missing: the texts that set the ranges; print those that would reach most.",
+    masks="For --missing with --train: the masks that were used.",
+)
 def report(
     file: o.DataFile = None,
     *,
@@ -34,8 +41,12 @@ def report(
     kind: Annotated[str, option(f"How to show it: {listed(*REPORTS)}.", None, "--format")] = "text",
     junit: Annotated[Path | None, option("Write the cases as JUnit XML too.", "FILE")] = None,
     fail_under_test: Annotated[list[str] | None, option(LIMIT, "NAME=PERCENT")] = None,
+    missing: Annotated[bool, flag("--missing", MISSING)] = False,
+    model: Annotated[str | None, option("For --missing: the model, if it has moved.")] = None,
+    texts: Annotated[int, option("For --missing: training texts to print.", "N", min=1)] = 10,
+    output: Annotated[Path | None, written(REACHING)] = None,
 ) -> int:
-    """Print the coverage in a data file: by context, by layer and in total."""
+    """Print the coverage in a data file: by test, by layer and in total."""
     if kind not in REPORTS:
         raise SettingsError(f"there is no format {kind!r}; there are {listed(*REPORTS)}.")
     view = _view(file, config, heads=heads, failures=failures)
@@ -43,10 +54,12 @@ def report(
     _write(kind, view, None)
     if junit is not None:
         _write("junit", view, junit)
+    if missing:
+        show_missing(view, file or Path(config.output), config, model, texts, output)
     return exit_code(view.result, config, limits)
 
 
-@o.configured(*o.CHECKING, "redundant")
+@o.configured(*o.CHECKING, "adds_little")
 def json(
     file: o.DataFile = None,
     output: Annotated[Path | None, written("The file to write; the screen if not given.")] = None,
@@ -61,7 +74,7 @@ def json(
     return exit_code(view.result, config)
 
 
-@o.configured("redundant")
+@o.configured("adds_little")
 def html(
     file: o.DataFile = None,
     output: o.Folder = Path("mncover-html"),
@@ -74,7 +87,7 @@ def html(
     path = file or Path(config.output)
     earlier = None if since is None else (since, Coverage.load(since).data)
     data = Coverage.load(path).data
-    first = write_html(data, path, output, config.redundant / 100, earlier)
+    first = write_html(data, path, output, config.adds_little / 100, earlier)
     if not quiet:
         print(f"The report is {first}; open it in a browser.")
 
@@ -94,15 +107,15 @@ def combine(
     united.save(output)
     if not quiet:
         found = united.result().criteria.values()
-        shares = ", ".join(f"{one.title} {display_percent(one.tally.share)} %" for one in found)
-        print(f"Combined {len(files)} files into {output}: {shares}.")
+        shares = [f"{c.title} {display_percent(c.tally.share_of_reachable)} %" for c in found]
+        print(f"Combined {len(files)} files into {output}: {', '.join(shares)}.")
 
 
 def _view(file: Path | None, config: Config, **shown: Any) -> View:
     """Read a data file; refuse a criterion that it does not have before anything is printed."""
     cov = Coverage.load(file or config.output)
-    cov.data.identity.criterion(config.metric or cov.data.identity.main.name)
-    return View(cov.data, cov.result(config.redundant / 100), config.sort, **shown)
+    cov.data.identity.metric(config.metric)
+    return View(cov.data, cov.result(config.adds_little / 100), config.sort, **shown)
 
 
 def _write(kind: str, view: View, path: Path | None) -> None:
@@ -116,15 +129,21 @@ def _write(kind: str, view: View, path: Path | None) -> None:
 
 def exit_code(result: Result, config: Config, limits: Mapping[str, float] | None = None) -> int:
     """Return 2, and say why, if coverage is below what was asked for in total or of a test."""
-    name = config.metric or result.main.name
-    title = result.criteria[name].title
-    checks = [("", result.share(name), "--fail-under", config.fail_under)]
+    criterion, of_all = result.identity.metric(config.metric)
+    bins = "all" if of_all else "the reachable"
+
+    def share_of(tally: Tally) -> float:
+        return tally.share if of_all else tally.share_of_reachable
+
+    whole = share_of(result.criteria[criterion.name].tally)
+    checks = [("", whole, "--fail-under", config.fail_under)]
     for context in result.contexts:
-        limit = (limits or {}).get(context.name)
-        checks.append((f"{context.name}: ", context.share(name), "--fail-under-test", limit))
+        share, limit = share_of(context.by[criterion.name].tally), (limits or {}).get(context.name)
+        checks.append((f"{context.name}: ", share, "--fail-under-test", limit))
     failed = [check for check in checks if check[3] is not None and below(check[1], check[3])]
     for where, share, asked, limit in failed:
-        line = f"{where}{title} {display_percent(share)} % is below {asked} {limit:g} %."
+        found = f"{where}{criterion.title} {display_percent(share)} % of {bins} bins"
+        line = f"{found} is below {asked} {limit:g} %."
         o.speaker(quiet=False)(line)
     return 2 if failed else 0
 

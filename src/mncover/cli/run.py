@@ -11,6 +11,7 @@ from mncover.cli import options as o
 from mncover.cli.options import Config, flag
 from mncover.cli.reports import exit_code
 from mncover.coverage import Coverage
+from mncover.data.identity import OF_ALL
 from mncover.report.text import print_report
 from mncover.suites.model import known_way
 
@@ -18,7 +19,7 @@ NO_SIGNATURES = "Do not keep a small vector of each text's inside, which `mncove
 
 
 @o.configured(
-    *o.MEASURING, "label", "context", "classes", "output", *o.CHECKING, "sort", "redundant"
+    *o.MEASURING, "label", "context", "classes", "output", *o.CHECKING, "sort", "adds_little"
 )
 def run(
     model: o.Model,
@@ -30,7 +31,7 @@ def run(
 ) -> int:
     """Run a suite through a model, write the data file and print the report."""
     cov = measure(model, suite, config, quiet, not no_signatures)
-    result = cov.result(config.redundant / 100)
+    result = cov.result(config.adds_little / 100)
     if not quiet:
         print_report(result, Console(), config.sort)
         print(f"The data file is {config.output}. To see it again: mncover report {config.output}")
@@ -44,6 +45,6 @@ def measure(
     train = o.train_rows(config)
     texts = o.suite_texts(suite, config)
     cov = o.coverage_for(model, config, quiet, signatures)
-    cov.engine.check(config.metric or cov.engine.main)
+    cov.engine.check((config.metric or cov.engine.main).removesuffix(OF_ALL))
     way = known_way(config.classes)
     return cov.run(texts, config.output, train, way, o.speaker(quiet))

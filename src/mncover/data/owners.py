@@ -86,13 +86,17 @@ class Block(NamedTuple):
 
 
 class Owned(NamedTuple):
-    """The row of each text's owner, or UNKNOWN, and the share of the text's cells it owns."""
+    """The row of each text's owner, or UNKNOWN, and the share of the text's cells it owns.
+
+    `outside` is the share of a text's sampled values that hit no cell, NaN if it is not known.
+    """
 
     owner: ArrayLike
     share: ArrayLike
+    outside: ArrayLike
 
 
-NOT_OWNED = Owned(UNKNOWN, 0.0)
+NOT_OWNED = Owned(UNKNOWN, 0.0, np.nan)
 
 
 def with_first_hits(owners: Owners, rows: NDArray[np.int64], blocks: Iterable[Block]) -> Owners:

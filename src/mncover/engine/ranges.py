@@ -34,20 +34,22 @@ from mncover.engine.taps import Taps
 from mncover.errors import DataFileError, MismatchError, TextError
 from mncover.types import Text, fingerprint_texts
 
-FORMAT = "mncover-ranges-2"
+FORMAT = "mncover-ranges-3"
 
 
 @dataclass(frozen=True)
 class Ranges:
     """Low and high of every slot of a layout; a neuron that no text reached has low > high.
 
-    `space` is how states become signatures. Until all texts were run there is `pooled` instead:
-    the pooled states, part by part, of those texts that are kept to learn it from.
+    `lengths` counts the texts of each length. `space` is how states become signatures. Until all
+    texts were run there is `pooled` instead: the pooled states, part by part, of those texts that
+    are kept to learn it from.
     """
 
     layout: Layout
     low: NDArray[np.float32]
     high: NDArray[np.float32]
+    lengths: NDArray[np.int64]
     texts: int = 0
     space: SignatureSpace | None = None
     pooled: tuple[Signatures, ...] = ()
@@ -58,7 +60,8 @@ class Ranges:
         low = np.full(layout.slots, np.inf, dtype=np.float32)
         high = np.full(layout.slots, -np.inf, dtype=np.float32)
         pooled = tuple(np.empty((0, pool.width), np.float16) for pool in pools_of(layout))
-        return cls(layout, low, high, pooled=pooled)
+        lengths = np.zeros(layout.sites[0].rows + 1, dtype=np.int64)
+        return cls(layout, low, high, lengths, pooled=pooled)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -72,7 +75,8 @@ class Ranges:
         if self.layout != other.layout:
             raise MismatchError("cannot merge ranges: they belong to models of another shape.")
         low, high = np.minimum(self.low, other.low), np.maximum(self.high, other.high)
-        return Ranges(self.layout, low, high, self.texts + other.texts, self.space or other.space)
+        both = self.lengths + other.lengths, self.texts + other.texts
+        return Ranges(self.layout, low, high, *both, self.space or other.space)
 
     def forget_future(self) -> None:
         """In a causal model, take the ranges from attention to later positions: no neurons."""
@@ -85,7 +89,11 @@ class Ranges:
     def save(self, path: Path) -> None:
         """Write the ranges to a file, replacing it in one step."""
         about = {"format": FORMAT, "texts": self.texts, "layout": self.layout.to_json()}
-        arrays: dict[str, NDArray[Any]] = {"low": self.low, "high": self.high}
+        arrays: dict[str, NDArray[Any]] = {
+            "low": self.low,
+            "high": self.high,
+            "lengths": self.lengths,
+        }
         arrays |= {f"pooled.{i}": states for i, states in enumerate(self.pooled)}
         if self.space is not None:
             arrays |= {f"space.{name}": array for name, array in self.space.arrays().items()}
@@ -102,18 +110,19 @@ class Ranges:
             with safe_open(path, framework="numpy") as file:
                 about = json.loads((file.metadata() or {}).get("mncover", "{}"))
                 arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no dictionary)
-                low, high = arrays.pop("low"), arrays.pop("high")
+                low, high, lengths = (arrays.pop(name) for name in ("low", "high", "lengths"))
         except (OSError, SafetensorError, ValueError, KeyError) as error:
             raise DataFileError(f"{path}: not a file of ranges, or damaged ({error}).") from error
         if about.get("format") != FORMAT:
             raise DataFileError(f"{path}: not a file of ranges that this version reads.")
         layout = Layout.from_json(about["layout"])
-        if low.shape != (layout.slots,) or high.shape != low.shape:
+        sized = low.shape == high.shape == (layout.slots,)
+        if not sized or lengths.shape != (layout.sites[0].rows + 1,):
             raise DataFileError(f"{path}: its arrays do not have the size that its header gives.")
         pooled = tuple(arrays[name] for name in sorted(arrays) if name.startswith("pooled."))
         inside = {n.removeprefix("space."): a for n, a in arrays.items() if n.startswith("space.")}
         space = SignatureSpace.from_arrays(inside) if inside else None
-        return cls(layout, low, high, about["texts"], space, pooled)
+        return cls(layout, low, high, lengths, about["texts"], space, pooled)
 
 
 CHUNK = 4096
@@ -155,7 +164,7 @@ def calibrate(
     bounds = Bounds(kernels.to_device(ranges.low), kernels.to_device(ranges.high))
     reader = WidenReader(kernels, bounds)
     places = reference_places(len(texts), [states.shape[1] for states in ranges.pooled])
-    left = texts[ranges.texts :]
+    left, most = texts[ranges.texts :], len(ranges.lengths)
     cuts = cut_in_pieces(taps.subject, len(left), chunk)
     with in_pieces(taps.subject, left, layout.sites[0].rows, cuts) as pieces:
         for piece in pieces:
@@ -165,7 +174,9 @@ def calibrate(
             pairs = zip(ranges.pooled, states, strict=True)
             pooled = tuple(np.concatenate([before, now]) for before, now in pairs)
             low, high = map(kernels.to_numpy, bounds)
-            ranges = Ranges(layout, low, high, ranges.texts + len(piece.texts), pooled=pooled)
+            lengths = ranges.lengths + np.bincount(piece.tokens.lengths, minlength=most)
+            texts_done = ranges.texts + len(piece.texts)
+            ranges = Ranges(layout, low, high, lengths, texts_done, pooled=pooled)
             ranges.forget_future()
             if partial is not None and ranges.texts < len(texts):
                 _keep(ranges, partial.path)

@@ -84,7 +84,7 @@ def saturation(
             for seed in (None, *seeds):
                 order = np.arange(n) if seed is None else np.random.default_rng(seed).permutation(n)
                 for criterion in engine.criteria:
-                    gains = _gains(engine, window, criterion, order.tolist(), levels)
+                    gains = gains_in_order(engine, window, criterion, order.tolist(), levels)
                     for threshold, mine in zip(levels, gains, strict=True):
                         points = thinned(np.cumsum(mine), POINTS)
                         counts, shares = tuple(p for p, _ in points), tuple(s for _, s in points)
@@ -92,7 +92,7 @@ def saturation(
     return found
 
 
-def _gains(
+def gains_in_order(
     engine: Engine,
     window: Window,
     criterion: str,
