@@ -246,7 +246,8 @@ class Coverage:
         """Take the case that adds most to those taken before, again and again.
 
         It starts from nothing, or with `on_top` from what was covered, and ends after `budget`
-        cases, or when none adds more than `threshold`. `kept` is in the order of taking. Nothing in this object changes.
+        cases, or when none adds more than `threshold`. `kept` is in the order of taking. Nothing
+        in this object changes.
         """
         engine = self._calibrated()
         name = engine.check(metric or engine.main)
@@ -321,7 +322,7 @@ class Coverage:
         return result_of(self.data, adds_little_at)
 
     def plot_contexts(self) -> Any:
-        """Return a matplotlib figure of what each context covers, and what only it covers."""
+        """Return a matplotlib figure of what each test covers, and what only it covers."""
         return plots.contexts_figure(self.result())
 
     def plot_layers(self) -> Any:

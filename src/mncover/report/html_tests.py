@@ -65,7 +65,7 @@ class ShownCase:
     left_out: int = 0
     owner: ShownOwner | None = None  # of a case that adds little, if it is known
     fails: bool = False
-    outside: float | None = None  # percent of its values that no range holds
+    outside: float | None = None  # the share of its values that no range holds
 
 
 @dataclass(frozen=True, slots=True)

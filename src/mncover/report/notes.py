@@ -7,7 +7,8 @@ from mncover.data.identity import MaskSummary
 from mncover.data.results import CriterionResult, Result
 from mncover.types import display_percent
 
-KEEPS_ALL = 0.99  # the share of words and of pairs from which masks leave out nothing to speak of
+KEEP_ALL = "The masks keep nearly everything, so mnCover says what Cover says."
+KEPT = 0.99  # the share of words and of pairs from which masks leave out nothing to speak of
 STRANGE = 0.02  # the share of values outside the ranges that is worth a warning
 
 
@@ -25,16 +26,12 @@ def headline(result: Result, criterion: CriterionResult) -> tuple[str, str]:
 
 
 def _drawn(result: Result, found: Yardstick) -> str:
-    whole = found.texts == result.identity.calibration_texts
-    which = f"{found.texts:,} random calibration texts"
-    if whole:
-        which = f"all {found.texts:,} calibration texts"
-    elif found.texts < result.texts:
-        which += ", the most that were drawn,"
-    reach = f"{which} reach ({display_percent(found.share)} %"
-    if whole:
-        return f"{reach})"
-    return f"{reach}, 95 % interval {display_percent(found.low)} to {display_percent(found.high)})"
+    reached = f"the {display_percent(found.share)} %"
+    if found.texts == result.identity.calibration_texts:
+        return f"{reached} that all {found.texts:,} calibration texts reach"
+    most = ", the most that were drawn," if found.texts < result.texts else ""
+    between = f"{display_percent(found.low)} to {display_percent(found.high)}"
+    return f"{reached} ({between}) that {found.texts:,} random calibration texts{most} reach"
 
 
 def of_all(criterion: CriterionResult) -> str:
@@ -68,7 +65,7 @@ def warnings_of(result: Result) -> list[str]:
         )
     masks = result.identity.masks
     if masks is not None and keep_all(masks):
-        found.append("The masks keep nearly everything, so mnCover says what Cover says.")
+        found.append(KEEP_ALL)
     outside = result.outside
     if outside is not None and outside > max(STRANGE, 2 * (expected or 0.0)):
         like = f" ({display_percent(expected, 1)} % of texts like those)" if expected else ""
@@ -82,7 +79,7 @@ def warnings_of(result: Result) -> list[str]:
 def keep_all(masks: MaskSummary) -> bool:
     """Return whether masks leave out next to nothing of what training saw."""
     kept = (masks.words_kept, masks.words), (masks.pairs_kept, masks.pairs)
-    return all(part >= KEEPS_ALL * whole for part, whole in kept)
+    return all(part >= KEPT * whole for part, whole in kept)
 
 
 def footnotes(result: Result) -> list[str]:

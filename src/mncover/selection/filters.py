@@ -138,9 +138,10 @@ def greedy(
     """Take the case that adds most to those taken before, again and again.
 
     It starts from nothing, or from a map, which does not change. It ends after `budget` cases, or
-    when no case adds more than `threshold`. Of cases that add equally much the first is taken. `kept` is in the order of taking; `gains` has the gain of
-    each case when it was taken, and of the others the last one known, which bounds what they
-    would still add: a gain never grows, so most need not be computed again.
+    when no case adds more than `threshold`. Of cases that add equally much the first is taken.
+    `kept` is in the order of taking; `gains` has the gain of each case when it was taken, and of
+    the others the last one known, which bounds what they would still add: a gain never grows, so
+    most need not be computed again.
 
     The codes of all cases wait in a temporary file, so it needs space on disk.
     """

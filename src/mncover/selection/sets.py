@@ -7,7 +7,7 @@ codes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import accumulate
 from typing import TYPE_CHECKING
@@ -63,6 +63,10 @@ class Curve:
     def reduction(self) -> float:
         """The share of the texts that was filtered out."""
         return 1 - self.kept / self.visited if self.visited else 0.0
+
+    def scaled(self, factor: float) -> Curve:
+        """Return the curve with all shares times a factor."""
+        return replace(self, shares=tuple(factor * share for share in self.shares))
 
 
 def saturation(
