@@ -71,13 +71,13 @@ def test_novelty_is_the_new_share_of_the_neurons_a_text_touches(name: str) -> No
     assert found[-1] == 0
     for limit in (0.0, 0.05, 0.5):
         expected = int((found <= limit).sum())
-        assert summarize(data, redundant_at=limit).contexts[0].redundant == expected
+        assert summarize(data, adds_little_at=limit).contexts[0].adds_little == expected
 
 
 def test_redundancy_is_unknown_where_the_order_was_not_kept() -> None:
     data = fresh().update(POOL[:4]).data
     assert np.isnan(novelty(data)).all()
-    assert summarize(data).contexts[0].redundant is None
+    assert summarize(data).contexts[0].adds_little is None
 
 
 def test_nothing_measured_covers_nothing() -> None:

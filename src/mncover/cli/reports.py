@@ -49,6 +49,8 @@ def report(
     """Print the coverage in a data file: by test, by layer and in total."""
     if kind not in REPORTS:
         raise SettingsError(f"there is no format {kind!r}; there are {listed(*REPORTS)}.")
+    if output is not None and not missing:
+        raise SettingsError("-o writes texts that reach what is missing: give --missing too.")
     view = _view(file, config, heads=heads, failures=failures)
     limits = _parsed_limits(fail_under_test or [], view.result)
     _write(kind, view, None)

@@ -196,7 +196,7 @@ class Result:
     adds_little_at: float
     interrupted: tuple[str, ...] = ()
     outcomes: tuple[Outcome, ...] = field(default=())
-    calibration: Calibration | None = None
+    calibration: Calibration | None = field(default=None, compare=False)
 
     @property
     def main(self) -> CriterionResult:
