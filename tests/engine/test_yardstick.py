@@ -38,7 +38,8 @@ def test_draws_reach_what_sets_of_their_texts_hold(
     sample = [TRAIN[i] for i in sample_of(cov.engine, TRAIN)]
     assert len(sample) == min(least, len(TRAIN))
     result = cov.update(tiny.texts(3, seed=12)).result()
-    draws = cov.data.calibration and cov.data.calibration.draws
+    assert cov.data.calibration is not None
+    draws = cov.data.calibration.draws
     assert draws is not None
     assert draws.points[-1] == (24 if least > 24 else 8)
     total = result.word.total + result.attention.total
@@ -100,7 +101,12 @@ def test_as_many_texts_as_there_are_or_were_drawn() -> None:
 def test_it_is_kept_with_the_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     runs: list[int] = []
     real = module._drawn
-    monkeypatch.setattr(module, "_drawn", lambda *given: runs.append(1) or real(*given))
+
+    def counted(*given: Any) -> Any:
+        runs.append(1)
+        return real(*given)
+
+    monkeypatch.setattr(module, "_drawn", counted)
 
     def calibrated(**settings: Any) -> Any:
         cov = Coverage(*tiny.make("bert"), max_length=8, **settings).calibrate(TRAIN)

@@ -144,8 +144,8 @@ def exit_code(result: Result, config: Config, limits: Mapping[str, float] | None
         checks.append((f"{context.name}: ", share, "--fail-under-test", limit))
     failed = [check for check in checks if check[3] is not None and below(check[1], check[3])]
     for where, share, asked, limit in failed:
-        found = f"{where}{criterion.title} {display_percent(share)} % of {bins} bins"
-        line = f"{found} is below {asked} {limit:g} %."
+        percent = display_percent(share)
+        line = f"{where}{criterion.title} {percent} % of {bins} bins is below {asked} {limit:g} %."
         o.speaker(quiet=False)(line)
     return 2 if failed else 0
 

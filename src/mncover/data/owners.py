@@ -1,4 +1,4 @@
-"""Which text first hit a cell, for a fixed sample of neurons: what makes a later text redundant.
+"""Which text first hit a cell, for a fixed sample of neurons: what a later text repeats.
 
 A cell is owned by the first text that hit it, in the order of the run. The owner of a text is the
 earlier text that owns more of its cells than any other. It is a sample because a row number for
