@@ -26,7 +26,7 @@ from mncover.suites.formats import copy_records, save_suite
 
 RUNNING = ("sequential", "greedy")
 OUTPUT = "The reduced suite to write; only compare if not given."
-BY = f"What to choose by: {listed(*SCORES, *RUNNING)}. [failing; diverse if no verdicts are known]"
+BY = f"What to choose by: {listed(*SCORES, *RUNNING)}. [failing; diverse if no verdicts are known; gain without a --budget]"
 OTHER = "Another model's data file of the same texts, for `second`."
 FIT = "For `fitted`: labelled texts, or a data file of them, to fit a combination of scores to."
 QUANTILE = "Of the cases with a score above 0, take those from this quantile up."
@@ -62,7 +62,7 @@ def select(
     """Choose the cases that are worth running again, and compare the choice with chance."""
     path = file or Path(config.output)
     cases, fitted = cases_in(path), None
-    by = by or ("fitted" if fit is not None else _usual(cases))
+    by = by or ("fitted" if fit is not None else _usual(cases, budget is not None))
     if other is not None:
         cases = with_second(cases, other)
     if fit is not None:
@@ -87,14 +87,14 @@ def select(
         _tell(cases, mine, others, fitted, output, as_json)
 
 
-def _usual(cases: Cases) -> str:
+def _usual(cases: Cases, budget: bool) -> str:
     """Return what to choose by if nobody says: what is best where it was measured.
 
     That is the known failures, then the most uncertain cases; where nothing is judged, what looks
-    inside the model.
+    inside the model. Without a budget it is the paper's filter.
     """
-    best = ("failing", "gain") if cases.judged else ("diverse", "gain")
-    return next(name for name in best if name in available(cases) or name == "gain")
+    best = "failing" if cases.judged else "diverse"
+    return best if budget and best in available(cases) else "gain"
 
 
 def _limit(budget: str | None, threshold: float | None, quantile: float | None) -> Limit:
