@@ -26,7 +26,8 @@ from mncover.suites.formats import copy_records, save_suite
 
 RUNNING = ("sequential", "greedy")
 OUTPUT = "The reduced suite to write; only compare if not given."
-BY = f"What to choose by: {listed(*SCORES, *RUNNING)}. [failing; diverse if no verdicts are known; gain without a --budget]"
+USUAL = "[failing; diverse if no verdicts are known; gain without a --budget]"
+BY = f"What to choose by: {listed(*SCORES, *RUNNING)}. {USUAL}"
 OTHER = "Another model's data file of the same texts, for `second`."
 FIT = "For `fitted`: labelled texts, or a data file of them, to fit a combination of scores to."
 QUANTILE = "Of the cases with a score above 0, take those from this quantile up."
