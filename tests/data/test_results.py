@@ -74,7 +74,7 @@ def test_novelty_is_the_new_share_of_the_neurons_a_text_touches(name: str) -> No
         assert summarize(data, adds_little_at=limit).contexts[0].adds_little == expected
 
 
-def test_redundancy_is_unknown_where_the_order_was_not_kept() -> None:
+def test_what_adds_little_is_unknown_where_the_order_was_not_kept() -> None:
     data = fresh().update(POOL[:4]).data
     assert np.isnan(novelty(data)).all()
     assert summarize(data).contexts[0].adds_little is None

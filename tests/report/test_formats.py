@@ -15,10 +15,11 @@ from rich.console import Console
 from mncover.coverage import Coverage
 from mncover.criteria import CRITERIA
 from mncover.data.gains import gains, novelty
-from mncover.errors import SettingsError
+from mncover.errors import DataFileError, SettingsError
 from mncover.report import REPORTS
 from mncover.report.columns import SORTS, View, columns_of, sorted_contexts
 from mncover.report.jsonreport import rows_to_json, to_json
+from mncover.suites.rows import Rows
 from mncover.types import display_percent
 from tests import tiny
 from tests.criteria.test_criteria import Boundary
@@ -86,7 +87,7 @@ def test_reports_of_two_criteria_fit_into_80_columns(masked: Coverage, measure: 
         output = shown(cov, "text", heads=True)
         assert max(map(len, output.splitlines())) <= 80
         row = cells(output, "Total")
-        assert row[1] == str(cov.result().texts)  # nothing was folded into a second line
+        assert row[1] == str(cov.result().n_texts)  # nothing was folded into a second line
 
 
 def test_layers_and_totals_go_over_the_criteria(three: Coverage) -> None:
@@ -257,6 +258,50 @@ def test_junit_has_every_case_with_its_verdict(measured: Coverage) -> None:
     text = next(iter(root.iter("failure"))).text or ""
     assert re.search(r"LABEL_\d \d+\.\d %: ", text)
     assert any(SCRIPT in (failure.text or "") for failure in root.iter("failure"))
+
+
+def test_junit_has_every_labelled_text_with_what_was_expected_and_what_came(
+    measure: Measure,
+) -> None:
+    rows = labelled_texts()
+    rows.labels[4] = None
+    cov = measure(rows)
+    root = ElementTree.fromstring(shown(cov, "junit"))
+    table, names = cov.data.table, cov.data.identity.labels
+    expected = {}
+    for row, text in enumerate(table.texts):
+        label, prediction = int(table["label"][row]), int(table["prediction"][row])
+        sure = f"{100 * table.probabilities[row, prediction]:.1f}"
+        wrong = f"expected {names[label]}, got {names[prediction]} {sure} %"
+        if label >= 0:
+            name = f"text {table['index'][row]}: {text}"
+            expected[name] = None if label == prediction else wrong
+    found = {case.get("name"): case for case in root.iter("testcase")}
+    messages = {n: c[0].get("message") if len(c) else None for n, c in found.items()}
+    assert messages == expected
+    failures = sum(message is not None for message in expected.values())
+    assert (root.get("tests"), root.get("failures")) == ("29", str(failures))
+    assert [suite.get("name") for suite in root] == ["a", "b", "c"]
+    assert [suite.get("tests") for suite in root] == ["10", "9", "10"]
+
+
+def test_junit_says_what_a_text_is_compared_with(measured: Coverage) -> None:
+    root = ElementTree.fromstring(shown(measured, "junit"))
+    answer = r"LABEL_\d \d+\.\d %"
+    patterns = [rf"expected LABEL_\d, got {answer}"]
+    for expects in (r"inv \(tolerance 0\.1\)", r"monotonic up .* unless LABEL_1 before"):
+        patterns += [rf"expected {expects}, got {answer}(, {answer})* after {answer}"]
+    for suite, pattern in zip(root, patterns, strict=True):
+        messages = [failure.get("message") or "" for failure in suite.iter("failure")]
+        assert messages
+        assert all(re.fullmatch(pattern, message) for message in messages)
+
+
+def test_junit_of_no_case_is_refused(measure: Measure) -> None:
+    with pytest.raises(DataFileError, match="nothing in it has a label or an expectation"):
+        shown(measure(Rows.make(tiny.texts(3, 1))), "junit")
+    with pytest.raises(DataFileError, match="the model has no classes"):
+        shown(measure(nasty_suite(), "gpt2"), "junit")
 
 
 def test_junit_leaves_out_what_xml_cannot_hold(measure: Measure) -> None:

@@ -44,12 +44,12 @@ def test_the_headline_says_less_as_much_or_more(
         assert shown == f"Cover {display_percent(share)} %"
         between = f"({display_percent(low)} to {display_percent(high)})"
         reached = f"{display_percent(found.share)} % {between} that 7 random calibration texts"
-        most = ", the most that were drawn," if result.texts > 7 else ""
+        most = ", the most that were drawn," if result.n_texts > 7 else ""
         assert compared == f" of the reachable bins: {expected} the {reached}{most} reach"
     n = result.identity.calibration_texts
     whole = Yardstick(n, 1.0, 1.0, 1.0)
     monkeypatch.setattr(Result, "yardstick", lambda *given: whole)
-    text = f" of the reachable bins: less than the 100.00 % that all {n} calibration texts reach"
+    text = f" of the reachable bins: less than the 100.00 % that all of {n} calibration texts reach"
     assert headline(result, result.main)[1] == text
     monkeypatch.setattr(Result, "yardstick", lambda *given: None)
     assert headline(result, result.main)[1] == " of the reachable bins"

@@ -77,4 +77,4 @@ def test_texts_are_chosen_greedily_on_top_of_what_was_measured(
     monkeypatch.setattr(module, "CANDIDATES", 1)  # then those that add most by themselves
     alone = sorted(range(30), key=lambda i: -len(hits[i] - slow.union(SHORT)))[:4]
     assert sorted(one.place for one in texts_reaching(cov, TRAIN, 4, "cover")) == sorted(alone)
-    assert cov.result().texts == len(SHORT)
+    assert cov.result().n_texts == len(SHORT)

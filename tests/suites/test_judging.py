@@ -92,7 +92,7 @@ def test_rates_count_failing_of_judged_cases_by_hand() -> None:
     assert [o.verdicts.tolist() for o in found] == [[0, 1], [0, -1], [-1]]
     assert [o.failure_rate for o in found] == [0.5, 1.0, None]
     assert [(o.judged, o.failing) for o in found] == [(2, 1), (1, 1), (0, 0)]
-    with pytest.raises(TextError, match="got 1 answers, but the suite has 6 texts"):
+    with pytest.raises(TextError, match="got 1 answer, but the suite has 6 texts"):
         judge_suite(suite, answers((1, 0)))
 
 
@@ -303,7 +303,7 @@ def test_predictions_come_back_in_checklists_formats(
 @pytest.mark.parametrize(
     ("kind", "content", "message"),
     [
-        ("softmax", "0.5 0.5\n", "1 lines, but the suite has 2 texts"),
+        ("softmax", "0.5 0.5\n", "1 line, but the suite has 2 texts"),
         ("softmax", "0.5 0.5\nx\n", "line 2: not softmax"),
         ("pred_only", "1\n0.5\n", "line 2: not pred_only"),
         ("pred_only", "1\n-1\n", "negative classes"),

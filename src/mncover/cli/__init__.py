@@ -1,7 +1,7 @@
 """The command line: a thin shell around the library. Importing it does not import torch.
 
 A command prints what a person needs, and an error is one line. Exit codes: 0 fine, 1 error,
-2 coverage below `--fail-under`, 130 interrupted.
+2 a gate such as `--max-failing` or `--fail-under` does not hold, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -116,7 +116,8 @@ def _explain_usage(error: Any) -> int:
         return OK
     context = getattr(error, "ctx", None)
     hint = f" See: {context.command_path} --help" if context is not None else ""
-    return _fail(f"{message.rstrip('.')}.{hint}")
+    end = "" if message.endswith((".", "?", "!")) else "."
+    return _fail(f"{message}{end}{hint}")
 
 
 def _fail(message: str) -> int:

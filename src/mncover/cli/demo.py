@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Annotated
 
 from rich.console import Console
 
-from mncover.cli.options import Config, option
+from mncover.cli.gates import GATE_BROKEN
+from mncover.cli.options import Config, option, suite_texts
 from mncover.cli.run import measure
 from mncover.data.datafile import DEFAULT_NAME
 from mncover.data.files import cache_folder
 from mncover.errors import MissingExtraError
 from mncover.report.text import print_report
+from mncover.selection.gates import MaxFailing, check_failing
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -31,6 +33,7 @@ PREFIX = "base_model.model."
 SCALE = 32 / 16  # alpha / rank
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt")
 MAX_LENGTH = 32  # the demo's texts are short
+GATE = "5%"  # of the cases may fail
 
 
 def demo(
@@ -51,7 +54,16 @@ def demo(
     )
     model = demo_model()
     config = Config(train=str(train), max_length=MAX_LENGTH, output=str(folder / DEFAULT_NAME))
-    print_report(measure(str(model), suite, config, quiet=False).result(), console)
+    result = measure(str(model), suite_texts(suite, config), config, quiet=False).result()
+    print_report(result, console)
+    (check,) = check_failing(result, MaxFailing.parse(GATE), {})
+    console.print(
+        f"A gate for a build: mncover report {config.output} --max-failing {GATE}\n"
+        f"  {check.says} Exit code {0 if check.holds else GATE_BROKEN}.\n",
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )
     console.print(_next_steps(folder, model, config), markup=False, highlight=False, soft_wrap=True)
 
 

@@ -71,6 +71,9 @@ _CONTEXT = "The field that names the test of each text; coverage is kept apart b
 _BATCH = "Most texts in a batch. [32; on a GPU by tokens]"
 _CRITERIA = f"What to measure: {listed(*CRITERIA)}. [cover, and mncover if there are masks]"
 _CLASSES = f"How the model's classes map to those of a test suite: {listed(*WAYS)}."
+_BELOW_TEST = "Exit with 2 if this test's coverage is below this; repeatable."
+_MAX_FAILING = "Exit with 2 if more cases fail: a percentage such as 5%, or a number of cases."
+_MAX_FAILING_TEST = "Exit with 2 if more cases of this test fail; repeatable."
 _METRIC = (
     "What --fail-under checks: a criterion, as a share of the reachable bins, or NAME-of-all, "
     "as a share of all bins. [the first that was measured]"
@@ -103,7 +106,10 @@ class Config:
     fail_under: float | None = _field(
         None, "Exit with 2 if coverage is below this.", "PERCENT", min=0, max=100
     )
+    fail_under_test: tuple[str, ...] | None = _field(None, _BELOW_TEST, "NAME=PERCENT")
     metric: str | None = _field(None, _METRIC, "NAME")
+    max_failing: str | None = _field(None, _MAX_FAILING, "5%|N")
+    max_failing_test: tuple[str, ...] | None = _field(None, _MAX_FAILING_TEST, "NAME=5%|N")
     sort: str = _field("suite", _SORT)
     adds_little: float = _field(ADDS_LITTLE_AT * 100, _ADDS_LITTLE, "PERCENT", min=0, max=100)
 
@@ -124,12 +130,18 @@ class Config:
 
     def overridden(self, **options: Any) -> Config:
         """Return the configuration with every option that is not None in its place."""
-        return replace(self, **{k: v for k, v in options.items() if v is not None})
+        return replace(self, **{k: v for k, v in options.items() if v is not None and v != []})
+
+
+def _kind(hint: Any) -> Any:
+    """Return the type of an option's values as Typer wants it."""
+    kind = (get_args(hint) or (hint,))[0]
+    return list[str] if kind == tuple[str, ...] else kind
 
 
 # The type of each option's values, and what Typer makes an option of.
-OPTIONS: dict[str, tuple[type, OptionInfo]] = {
-    one.name: ((get_args(kind) or (kind,))[0], one.metadata["option"])
+OPTIONS: dict[str, tuple[Any, OptionInfo]] = {
+    one.name: (_kind(kind), one.metadata["option"])
     for one, kind in zip(fields(Config), get_type_hints(Config).values(), strict=True)
 }
 
@@ -151,10 +163,20 @@ def load_config(folder: Path) -> Config:
                 f"{path}: [tool.mncover] has no option {name!r}; known are {known}."
             )
         kind, _ = OPTIONS[name]
-        if isinstance(value, bool) or not isinstance(value, (kind, int) if kind is float else kind):
-            what = {int: "an integer", float: "a number", str: "a string"}[kind]
-            raise SettingsError(f"{path}: {name!r} must be {what}, got {value!r}.")
+        if not _fits(value, kind):
+            raise SettingsError(f"{path}: {name!r} must be {_CALLED[kind]}, got {value!r}.")
     return Config(**values)
+
+
+_CALLED: dict[Any, str] = {int: "an integer", float: "a number", str: "a string"}
+_CALLED[list[str]] = "a list of strings"
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Return whether a value of a configuration file is of an option's type."""
+    if kind == list[str]:
+        return isinstance(value, list) and all(isinstance(one, str) for one in value)
+    return not isinstance(value, bool) and isinstance(value, (kind, int) if kind is float else kind)
 
 
 Command = Callable[..., int | None]
@@ -165,10 +187,11 @@ FIELDS = ("text", "pair")
 LOADING = ("batch_size", "device", "dtype", "kernels", "masks")
 SETTINGS = ("bins", "max_length", "attention_weight")
 MEASURING = ("train", "train_limit", *FIELDS, *SETTINGS, *LOADING, "criteria")
-CHECKING = ("fail_under", "metric")
+CHECKING = ("max_failing", "max_failing_test", "fail_under", "fail_under_test", "metric")
 
 # Options that are not configuration.
-_FORMATS = f"({listed(*TEXT_FORMATS)}; .gz too) or a test suite ({listed(*SUITE_FORMATS)})"
+_FORMATS = f"({listed(*TEXT_FORMATS)}; .gz too), a data set (hf:NAME:SPLIT)"
+_FORMATS += f" or a test suite ({listed(*SUITE_FORMATS)})"
 DataFile = Annotated[Path | None, argument("The data file; run.mncover if not given.", "FILE")]
 Model = Annotated[str, argument("A Hugging Face folder or hub name.", "MODEL")]
 Suite = Annotated[Path, argument(f"A file of texts {_FORMATS}.", "SUITE")]
@@ -282,6 +305,5 @@ def train_texts(config: Config, other: Path | None = None) -> list[Text]:
 
 def suite_texts(path: Path, config: Config) -> Rows:
     """Read a test suite, or a plain file of texts."""
-    if formats.is_test_suite(path):
-        return Rows.of_suite(path, formats.load_suite(path))
-    return read_texts(path, Fields(config.text, config.pair, config.label, config.context))
+    fields = Fields(config.text, config.pair, config.label, config.context)
+    return formats.read_rows(path, fields)

@@ -138,7 +138,10 @@ def _write(cases: Cases, chosen: Indices, source: Path | None, output: Path) -> 
     data, run = cases.data, cases.data.runs[0]
     rows = [int(cases.rows[case][0]) for case in chosen]
     records = [(int(data.table["index"][row]), data.table.texts[row]) for row in rows]
-    copy_records(source or Path(run.suite), records, run.texts or len(data.table), output)
+    if source is None and not run.suite:
+        raise SettingsError("the texts came from no file: name one that holds them with --suite.")
+    total = run.whole or run.texts or len(data.table)
+    copy_records(source or Path(run.suite), records, total, output)
 
 
 def _tell(

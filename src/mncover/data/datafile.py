@@ -175,7 +175,7 @@ def _header(data: CoverageData, sums: dict[str, str]) -> dict[str, Any]:
         "calibration_texts": identity.calibration_texts,
         "masks": None if identity.masks is None else identity.masks.to_json(),
         "criteria": [criterion.to_json() for criterion in identity.criteria],
-        "runs": [[r.id, r.created, r.suite, r.suite_fingerprint, r.texts] for r in data.runs],
+        "runs": [run.to_json() for run in data.runs],
         "contexts": data.contexts,
         "texts": len(data.table),
         "checksums": sums,

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from mncover.data import maps
 from mncover.data.calibration import Calibration, Yardstick, yardstick
+from mncover.data.counts import Count, Tally
 from mncover.data.gains import novelty
 from mncover.data.identity import Identity, Measured
 from mncover.data.store import CoverageData
@@ -23,59 +24,11 @@ from mncover.data.threads import in_threads
 from mncover.types import html_table, percent
 
 if TYPE_CHECKING:
+    from mncover.report.frames import Frame, Tables
     from mncover.suites.judging import Outcome
 
 # A text adds little if at most this share of what it makes the model do is new.
 ADDS_LITTLE_AT = 0.01
-
-
-@dataclass(frozen=True, slots=True)
-class Count:
-    """How many cells were covered, of how many, and how many of them can be reached at all."""
-
-    covered: int = 0
-    total: int = 0
-    reachable: int = 0
-
-    def __add__(self, other: Count) -> Count:
-        return Count(
-            self.covered + other.covered, self.total + other.total, self.reachable + other.reachable
-        )
-
-    @property
-    def share(self) -> float:
-        """The covered share of all cells, 0 to 1."""
-        return self.covered / self.total if self.total else 0.0
-
-    @property
-    def share_of_reachable(self) -> float:
-        """The covered share of the cells that can be reached, 0 to 1."""
-        return self.covered / self.reachable if self.reachable else 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Tally:
-    """Cells of both kinds of neuron, and the weighted share that a criterion is."""
-
-    word: Count
-    attention: Count
-    attention_weight: float
-
-    @property
-    def share(self) -> float:
-        """(word + weight · attention) hits over all cells weighted alike."""
-        return self._weighted(self.word.total, self.attention.total)
-
-    @property
-    def share_of_reachable(self) -> float:
-        """The share, if cells that no text can reach are left out of the total."""
-        return self._weighted(self.word.reachable, self.attention.reachable)
-
-    def _weighted(self, word: int, attention: int) -> float:
-        weight = self.attention_weight
-        total = word + weight * attention
-        covered = self.word.covered + weight * self.attention.covered
-        return covered / total if total else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,8 +148,10 @@ class Result:
     contexts: tuple[ContextResult, ...]
     adds_little_at: float
     interrupted: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()  # of which suites only a part was run, and which
     outcomes: tuple[Outcome, ...] = field(default=())
     calibration: Calibration | None = field(default=None, compare=False)
+    tables: Tables | None = field(default=None, repr=False, compare=False)
 
     @property
     def main(self) -> CriterionResult:
@@ -214,7 +169,9 @@ class Result:
     def yardstick(self, criterion: str | None = None) -> Yardstick | None:
         """Return what as many random calibration texts reach; None if that is not known."""
         name = criterion or self.main.name
-        return yardstick(self.calibration, self.identity, self.identity.criterion(name), self.texts)
+        return yardstick(
+            self.calibration, self.identity, self.identity.criterion(name), self.n_texts
+        )
 
     @property
     def judged(self) -> int:
@@ -259,9 +216,26 @@ class Result:
         return self.main.tally.attention
 
     @property
-    def texts(self) -> int:
+    def n_texts(self) -> int:
         """How many texts were run."""
         return sum(context.texts for context in self.contexts)
+
+    def texts(self) -> Frame:
+        """Return a table with a row for each text: what `mncover json --texts` has."""
+        return self._tables.texts()
+
+    def cases(self) -> Frame:
+        """Return a table with a row for each case; in a plain list every text is one."""
+        return self._tables.cases()
+
+    def tests(self) -> Frame:
+        """Return a table with a row for each test, or context: what it covers, how it fails."""
+        return self._tables.tests(self)
+
+    @property
+    def _tables(self) -> Tables:
+        assert self.tables is not None  # `Coverage.result` has given them
+        return self.tables
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: totals, and a row for each context."""
@@ -320,8 +294,9 @@ def summarize(
     fails = misclassified(data) if failing is None else failing
     contexts = tuple(_context(data, n, one, little, fails, outcomes) for n, one in enumerate(by))
     interrupted = tuple(run.suite or run.id for run in data.incomplete)
-    about = adds_little_at, interrupted, tuple(outcomes), data.calibration
-    return Result(data.identity, criteria, contexts, *about)
+    chosen = tuple(f"{run.suite}: {run.part}" for run in data.runs if run.part)
+    found = criteria, contexts, adds_little_at, interrupted, chosen
+    return Result(data.identity, *found, tuple(outcomes), data.calibration)
 
 
 def misclassified(data: CoverageData) -> NDArray[np.bool_]:

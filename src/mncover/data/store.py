@@ -10,6 +10,7 @@ import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -104,6 +105,15 @@ class CoverageData:
     def contexts(self) -> list[str]:
         """The names of the contexts, in the order in which they first appeared."""
         return list(self._contexts)
+
+    def rows_alone(self) -> CoverageData:
+        """Return the rows as they are now, without maps; rows that are added later do not show."""
+        alone = copy(self)
+        alone.table = self.table
+        alone.runs, alone.outlines = list(self.runs), dict(self.outlines)
+        alone._contexts = {name: {} for name in self._contexts}
+        del alone._blobs  # an open file, which could not be pickled with a result
+        return alone
 
     def _cells(self, criterion: str | None) -> tuple[str, int]:
         """Return the name of a criterion and its cells per neuron."""

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from mncover.engine.subject import Subject
+from mncover.engine.wrapped import adapters_of, unwrapped
 from mncover.errors import ModelError
 
 DTYPES = ("auto", "float32", "float16", "bfloat16")
@@ -23,9 +24,10 @@ def load_subject(
     """Return a subject from Hugging Face objects, or from a folder or hub name.
 
     Weights are read from safetensors only, and remote code is never run. `tokenizer` defaults
-    to the one in the model's folder.
+    to the one in the model's folder. Pipelines, sentence encoders and adapters are unwrapped.
     """
     if not isinstance(model, str | Path):
+        model, tokenizer = unwrapped(model, tokenizer)
         if tokenizer is None:
             raise ModelError("give the tokenizer too: a loaded model does not bring its own.")
         return Subject(model, _tokenizer(tokenizer))
@@ -118,10 +120,13 @@ VOLATILE = ("_name_or_path", "transformers_version", "dtype", "torch_dtype", "ar
 
 
 def fingerprint_model(model: Any) -> str:
-    """Return a digest of a model: its class, its configuration, and all bytes of its weights."""
+    """Return a digest of a model: its class, its configuration, and all bytes of its weights.
+
+    Of adapters it also matters which are active, and how strongly.
+    """
     config = {k: v for k, v in model.config.to_dict().items() if k not in VOLATILE}
-    about = json.dumps([type(model).__name__, config], sort_keys=True, default=str)
-    digest = hashlib.sha256(about.encode())
+    about = [type(model).__name__, config, *adapters_of(model)]
+    digest = hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode())
     for name, tensor in sorted(model.state_dict().items()):
         digest.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
         flat = tensor.detach().contiguous().cpu().flatten()

@@ -32,7 +32,7 @@ from mncover.engine.readers import WidenReader
 from mncover.engine.signatures import PoolReader, pools_of
 from mncover.engine.taps import Taps
 from mncover.errors import DataFileError, MismatchError, TextError
-from mncover.types import Text, fingerprint_texts
+from mncover.types import Text, counted, fingerprint_texts
 
 FORMAT = "mncover-ranges-3"
 
@@ -158,7 +158,9 @@ def calibrate(
     partial = None if cache is None else Unfinished(cache.with_suffix(".partial"), "calibration")
     ranges = Ranges.empty(layout)
     if partial is not None:
-        kept = partial.load(lambda path: _load(path, layout), lambda one: f"{one.texts:,} texts")
+        kept = partial.load(
+            lambda path: _load(path, layout), lambda one: counted(one.texts, "text")
+        )
         ranges = kept or ranges
     advance(ranges.texts)
     bounds = Bounds(kernels.to_device(ranges.low), kernels.to_device(ranges.high))

@@ -36,7 +36,7 @@ from mncover.report.progress import bar
 from mncover.suites.judging import in_suite_classes
 from mncover.suites.model import How, Outline
 from mncover.suites.rows import Rows
-from mncover.types import Text
+from mncover.types import Text, counted
 
 
 class _Added(NamedTuple):
@@ -336,7 +336,7 @@ class SuiteRun:
         data = self.unfinished.load(self._read, _texts_in)
         if data is None:
             data = CoverageData(self.engine.identity(), self.engine.calibration)
-            run = Run.start(str(self.suite.path), self.suite.fingerprint, len(self.rows))
+            run = Run.start(*self.suite.origin)
         else:
             run = data.runs[-1]
         if self.outline is not None:
@@ -384,7 +384,7 @@ class SuiteRun:
 
 
 def _texts_in(data: CoverageData) -> str:
-    return f"{len(data.table):,} texts"
+    return counted(len(data.table), "text")
 
 
 def _outline(engine: Engine, suite: Rows, classes: How) -> Outline | None:

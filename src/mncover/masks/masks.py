@@ -26,7 +26,7 @@ from mncover.errors import MaskError
 from mncover.masks.settings import FIDELITY, LearningSettings, Normalisation
 from mncover.masks.vocabulary import Integers, Keys, tokens_of, vocabulary
 from mncover.report.progress import bar
-from mncover.types import check_texts
+from mncover.suites.intake import given_texts
 
 # Whether words and pairs that training did not see count. With "words", words go by their scores,
 # and a pair counts if both of its words do.
@@ -85,17 +85,20 @@ class Masks:
         device: str | None = None,
         dtype: str = "auto",
         progress: bool | None = None,
+        text: str | None = None,
+        pair: str | None = None,
     ) -> Masks:
         """Learn which words and pairs a classifier's predictions on texts need.
 
         `model` and `tokenizer` are as for `Coverage`; the model is left as it was found. The
-        texts are normally the training set, of which the settings take a sample.
+        texts are normally the training set, of which the settings take a sample; `text` and
+        `pair` name the columns of a table.
         """
         # Late, because learning needs torch, and reading masks does not.
         from mncover.engine.loading import load_subject
         from mncover.masks.learning import learn_masks
 
-        chosen, checked = settings or LearningSettings(), check_texts(texts)
+        chosen, checked = settings or LearningSettings(), given_texts(texts, text, pair)
         subject = load_subject(model, tokenizer, device, dtype)
         with bar("Learning", chosen.texts_over(len(checked)), progress) as advance:
             return learn_masks(cls, subject, checked, chosen, advance)

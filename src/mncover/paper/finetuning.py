@@ -22,7 +22,7 @@ from mncover.engine.loading import load_subject
 from mncover.engine.measure import class_probabilities
 from mncover.engine.subject import Subject
 from mncover.errors import ModelError, SettingsError, TextError
-from mncover.types import Text
+from mncover.types import Text, counted
 
 Advance = Callable[[int], None]
 
@@ -40,7 +40,7 @@ class TrainingSet:
     def __post_init__(self) -> None:
         n, labels = len(self.texts), len(self.labels)
         if n != labels:
-            raise TextError(f"there are {n:,} texts but {labels:,} labels.")
+            raise TextError(f"got {counted(n, 'text')} but {counted(labels, 'label')}.")
 
     def __add__(self, other: TrainingSet) -> TrainingSet:
         return TrainingSet(self.texts + other.texts, self.labels + other.labels)

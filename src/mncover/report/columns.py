@@ -15,6 +15,8 @@ from mncover.criteria import CRITERIA
 from mncover.data.results import ContextResult, Result
 from mncover.data.store import CoverageData
 from mncover.errors import SettingsError
+from mncover.selection.changes import Changes
+from mncover.selection.gates import Check
 from mncover.types import display_percent
 
 
@@ -24,7 +26,8 @@ class View:
 
     `sort` is an order of tests (`SORTS`), `heads` adds every attention head,
     `failures` is how many failing cases of each test to show, `texts` adds a row for each text,
-    and `pretty` indents.
+    and `pretty` indents. `checks` are gates that were checked, and `changes` what
+    differs from an earlier data file.
     """
 
     data: CoverageData
@@ -34,6 +37,8 @@ class View:
     failures: int = 0
     texts: bool = False
     pretty: bool = False
+    checks: tuple[Check, ...] = ()
+    changes: Changes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +144,7 @@ NAME = Column(
     total=lambda r: "Total",
     order=lambda c: c.name.casefold(),
 )
-TEXTS = Column("texts", "Texts", lambda c: c.texts, total=lambda r: r.texts)
+TEXTS = Column("texts", "Texts", lambda c: c.texts, total=lambda r: r.n_texts)
 ADDS = Column("adds", "Adds %", lambda c: c.main.new.share_of_reachable)
 ONLY = Column("only", "Only %", lambda c: c.main.own.share_of_reachable)
 OUTSIDE = Column(

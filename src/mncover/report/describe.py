@@ -18,14 +18,15 @@ from mncover.report.tables import plain_table
 from mncover.suites.expectations import Answers, Expectation
 from mncover.suites.judging import FAILS, Outcome, in_suite_classes, judged_cases
 from mncover.suites.model import Label, Outline, Suite
-from mncover.types import display_percent, shorten
+from mncover.types import counted, display_percent, shorten
 
 LONGEST = 200  # characters of a text
 
 
 def describe_suite(suite: Suite) -> str:
     """Return a suite's size in a few words."""
-    return f"{len(suite.tests):,} tests, {suite.cases:,} cases, {suite.texts:,} texts"
+    sizes = (len(suite.tests), "test"), (suite.cases, "case"), (suite.texts, "text")
+    return ", ".join(counted(*size) for size in sizes)
 
 
 def suite_table(suite: Suite) -> Table:
@@ -131,7 +132,7 @@ def outcomes_to_json(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
             "judged": outcome.judged,
             "failing": outcome.failing,
             "failure_rate": outcome.failure_rate,
-            "failing_cases": [int(i) for i in (outcome.verdicts == FAILS).nonzero()[0]],
+            "failing_cases": outcome.failing_places,
         }
         for outcome in outcomes
     ]
@@ -172,11 +173,12 @@ def _failing_tests(data: CoverageData, n: int) -> Iterator[tuple[Text, Table]]:
         heading = Text(outcome.test.name, style="bold")
         fails = f": {outcome.failing:,} of {outcome.judged:,} fail; expects {expects}"
         table, classes = _failure_table(), outline.labels or data.identity.labels
-        for case in (outcome.verdicts == FAILS).nonzero()[0][:n]:
+        failing = np.flatnonzero(outcome.verdicts == FAILS)[:n]
+        for case, number in zip(failing, outcome.failing_places[:n], strict=True):
             right = class_names(outcome.test.cases[case].label, classes)
             found = said(answers_to(data, outline, rows[case]), classes)
             for i, (row, (name, share)) in enumerate(zip(rows[case], found, strict=True)):
-                place = "" if i else f"case {case}"
+                place = "" if i else f"case {number}"
                 _add_text(table, data, row, place, name, share, "" if i else right)
         table.add_row()
         yield heading.append(fails, "not bold"), table

@@ -16,7 +16,7 @@ from mncover.report.html_overview import overview
 from mncover.report.html_tests import PageMaker, earlier_verdicts
 from mncover.selection.cases import cases_by_run
 from mncover.suites.judging import result_of
-from mncover.types import display_percent
+from mncover.types import counted, display_percent
 
 MARK = ".mncover-html"  # tells a folder of ours from one of the user's
 
@@ -77,6 +77,7 @@ def environment() -> Environment:
         "percent": lambda share: f"{100 * share:.1f}",
         "display": display_percent,
         "thousands": lambda number: f"{number:,}",
+        "counted": counted,
     }
     return environment
 

@@ -71,6 +71,7 @@ def _comparable(result: Result, earlier: Result) -> bool:
 
 def _notes(result: Result, before: Result | None, since: str) -> list[str]:
     notes = [f"interrupted: {name}" for name in result.interrupted]
+    notes += [f"part of {part}" for part in result.parts]
     if not since:
         return notes
     change = "coverage not compared: another model, calibration or setting"

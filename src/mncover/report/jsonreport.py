@@ -8,12 +8,14 @@ from typing import Any
 
 from rich.console import Console
 
+from mncover.data.counts import Count, Tally
 from mncover.data.gains import gains, novelty
-from mncover.data.results import ContextResult, Count, Result, Tally
+from mncover.data.results import ContextResult, Result
 from mncover.data.store import CoverageData
 from mncover.data.table import UNKNOWN
 from mncover.report.columns import View, print_verbatim
 from mncover.report.describe import outcomes_to_json
+from mncover.report.failures import changes_to_json
 from mncover.report.notes import warnings_of
 from mncover.types import __version__
 
@@ -26,6 +28,10 @@ def show(view: View, console: Console) -> None:
     content = to_json(view.result)
     if view.texts:
         content["rows"] = rows_to_json(view.data)
+    if view.checks:
+        content["gates"] = [check.to_json() for check in view.checks]
+    if view.changes is not None:
+        content["changes"] = changes_to_json(view.changes)
     print_verbatim(json.dumps(content, indent=2 if view.pretty else None), console)
 
 
@@ -45,7 +51,8 @@ def to_json(result: Result) -> dict[str, Any]:
         "adds_little_at": result.adds_little_at,
         "redundant_at": result.adds_little_at,
         "interrupted": list(result.interrupted),
-        "texts": result.texts,
+        "parts": list(result.parts),
+        "texts": result.n_texts,
         "totals": _totals(result),
         "warnings": warnings_of(result),
         "masks": None if identity.masks is None else identity.masks.to_json(),

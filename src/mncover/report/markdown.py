@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from rich.console import Console
 
@@ -10,13 +11,15 @@ from mncover.data.results import Result
 from mncover.report import columns
 from mncover.report.columns import LITTLE, NAME, OUTSIDE, TEXTS, View, print_verbatim, shown
 from mncover.report.describe import print_failures
+from mncover.report.failures import MOST_LISTED, MOST_TEXTS, changes_in_words, newly_failing
 from mncover.report.notes import headline, little_words, of_all, warnings_of
-from mncover.types import display_percent
+from mncover.types import counted, display_percent, shorten
 
 
 def show(view: View, console: Console, folded: bool = False) -> None:
-    """Print the report, and below it the failing cases that were asked for."""
+    """Print the report, and below it gates, changes and the failing cases that were asked for."""
     print_verbatim(to_markdown(view.result, view.sort, folded), console)
+    print_verbatim("".join(f"{line}\n" for line in _gates(view)), console)
     if view.failures:
         print_failures(view.data, view.failures, console)
 
@@ -25,11 +28,29 @@ def to_markdown(result: Result, sort: str = "suite", folded: bool = False) -> st
     """Return totals and a table of tests; `folded` puts the table into a fold, as GitHub has."""
     table = "\n".join(_table(result, sort))
     if folded:
-        summary = f"<summary>{len(result.contexts):,} tests</summary>"
+        summary = f"<summary>{counted(len(result.contexts), 'test')}</summary>"
         table = f"<details>{summary}\n\n{table}\n\n</details>"
     model = _escaped(result.identity.model.rstrip("/").split("/")[-1])
     totals = "\n".join(f"- {line}" for line in _totals(result))
     return f"## Coverage of {model}\n\n{totals}\n\n{table}\n"
+
+
+def _gates(view: View) -> Iterator[str]:
+    """Yield what gates say, and the cases that fail newly as a table."""
+    for check in view.checks:
+        yield f"- {'passed' if check.holds else '**FAILED**'}: {_escaped(check.says)}"
+    if view.changes is None:
+        return
+    yield f"\n{_escaped(changes_in_words(view.changes))}"
+    found = newly_failing(view.changes)
+    if found:
+        yield "\n| Test | Case | Texts | Expected | Got |\n|---|---|---|---|---|"
+    for one in found[:MOST_LISTED]:
+        texts = " / ".join(shorten(text) for text in one.texts[:MOST_TEXTS])
+        cells = (one.test, one.case, texts, one.expected, one.got)
+        yield f"| {' | '.join(map(_escaped, cells))} |"
+    if len(found) > MOST_LISTED:
+        yield f"\nand {counted(len(found) - MOST_LISTED, 'case')} more"
 
 
 def _totals(result: Result) -> list[str]:
@@ -37,7 +58,8 @@ def _totals(result: Result) -> list[str]:
     for criterion in result.criteria.values():
         shown, compared = headline(result, criterion)
         lines.append(f"**{shown}**{compared}; {of_all(criterion)}")
-    lines[0] += f"; {result.texts:,} texts"
+    lines[0] += f"; {counted(result.n_texts, 'text')}"
+    lines += [f"part of {_escaped(part)}" for part in result.parts]
     if result.judged:
         share = display_percent(result.failing / result.judged)
         lines.append(f"**{result.failing:,} of {result.judged:,} cases fail** ({share} %)")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mncover.data.calibration import ENOUGH, Yardstick, outside_expected, texts_enough
 from mncover.data.identity import MaskSummary
 from mncover.data.results import CriterionResult, Result
-from mncover.types import display_percent
+from mncover.types import counted, display_percent
 
 KEEP_ALL = "The masks keep nearly everything, so mnCover says what Cover says."
 KEPT = 0.99  # the share of words and of pairs from which masks leave out nothing to speak of
@@ -26,12 +26,17 @@ def headline(result: Result, criterion: CriterionResult) -> tuple[str, str]:
 
 
 def _drawn(result: Result, found: Yardstick) -> str:
-    reached = f"the {display_percent(found.share)} %"
+    reached, verb = (
+        f"the {display_percent(found.share)} %",
+        "reaches" if found.texts == 1 else "reach",
+    )
     if found.texts == result.identity.calibration_texts:
-        return f"{reached} that all {found.texts:,} calibration texts reach"
-    most = ", the most that were drawn," if found.texts < result.texts else ""
+        return f"{reached} that all of {counted(found.texts, 'calibration text')} {verb}"
+    most = ", the most that were drawn," if found.texts < result.n_texts else ""
     between = f"{display_percent(found.low)} to {display_percent(found.high)}"
-    return f"{reached} ({between}) that {found.texts:,} random calibration texts{most} reach"
+    return (
+        f"{reached} ({between}) that {counted(found.texts, 'random calibration text')}{most} {verb}"
+    )
 
 
 def of_all(criterion: CriterionResult) -> str:
@@ -40,12 +45,12 @@ def of_all(criterion: CriterionResult) -> str:
 
 
 def little_words(result: Result) -> str:
-    """Say how many texts add little, and how many of these fail; "" if it is not known."""
+    """Say how many texts add little, and how many of these fail; "" if none or if not known."""
     counts = [(c.adds_little, c.little_failing) for c in result.contexts]
     little = sum(n or 0 for n, _ in counts)
-    if not counts or any(n is None for n, _ in counts):
+    if not little or any(n is None for n, _ in counts):
         return ""
-    words = f"{little:,} of {result.texts:,} texts add little"
+    words = f"{little:,} of {counted(result.n_texts, 'text')} add little"
     if not result.judged:
         return words
     failing = sum(n or 0 for _, n in counts)
@@ -89,9 +94,9 @@ def footnotes(result: Result) -> list[str]:
     empty = sum(context.empty for context in result.contexts)
     if truncated:
         length = result.identity.settings.max_length
-        notes.append(f"{truncated:,} texts were cut to {length} tokens (--max-length).")
+        notes.append(f"{counted(truncated, 'text')} cut to {length} tokens (--max-length).")
     if empty:
-        notes.append(f"{empty:,} texts have no tokens, so they cover nothing.")
+        notes.append(f"{counted(empty, 'text')} without tokens, covering nothing.")
     notes += [f"The run of {s} was interrupted: texts are missing." for s in result.interrupted]
     little = little_words(result)
     return [

@@ -9,12 +9,14 @@ from rich.table import Table
 from rich.text import Text
 
 from mncover.criteria import CRITERIA
-from mncover.data.results import Count, Result, SiteResult
+from mncover.data.counts import Count
+from mncover.data.results import Result, SiteResult
 from mncover.report.columns import View, columns_of, shown, sorted_contexts
 from mncover.report.describe import capability_table, describe_masks, print_failures
+from mncover.report.failures import changes_in_words, listed_failures
 from mncover.report.notes import column_notes, footnotes, headline, of_all, warnings_of
 from mncover.report.tables import plain_table
-from mncover.types import display_percent
+from mncover.types import counted, display_percent
 
 BAR_WIDTH = 12
 
@@ -24,6 +26,9 @@ def show(view: View, console: Console) -> None:
     print_report(view.result, console, view.sort, view.heads)
     if view.failures:
         print_failures(view.data, view.failures, console)
+    if view.changes is not None:
+        for line in (changes_in_words(view.changes), *listed_failures(view.changes)):
+            console.print(Text(line), soft_wrap=True)
 
 
 def print_report(
@@ -52,10 +57,11 @@ def _heading(result: Result) -> Text:
     identity, settings = result.identity, result.identity.settings
     path = Path(identity.model)
     model = path.name if path.is_absolute() else identity.model  # a hub name as it is
-    calibrated = f"calibrated on {identity.calibration_texts:,} texts"
+    calibrated = f"calibrated on {counted(identity.calibration_texts, 'text')}"
     measured = f"{settings.bins} bins, up to {settings.max_length} tokens, {calibrated}"
-    by = f" by {result.texts:,} texts\n"
-    return Text.assemble("Coverage of ", (model, "bold"), by, (measured, "dim"))
+    by = f" by {counted(result.n_texts, 'text')}\n"
+    parts = "".join(f"\nPart of {part}" for part in result.parts)
+    return Text.assemble("Coverage of ", (model, "bold"), by, (measured, "dim"), parts)
 
 
 def _narrow(result: Result) -> bool:

@@ -21,7 +21,7 @@ from mncover.data.results import weigh
 from mncover.errors import SettingsError
 from mncover.selection.filters import CaseWalker
 from mncover.selection.rounds import Gains, Rounds
-from mncover.types import Text
+from mncover.types import Text, counted
 
 if TYPE_CHECKING:
     from mncover.engine.engine import Engine
@@ -199,7 +199,9 @@ def sample_size(sizes: Sequence[int], asked: int | None) -> int:
     if asked is None:
         return max(1, int(SHARE * smallest))
     if asked > smallest:
-        raise SettingsError(f"the smallest set has {smallest:,} texts, fewer than {asked:,}.")
+        raise SettingsError(
+            f"the smallest set has {counted(smallest, 'text')}, fewer than {asked:,}."
+        )
     return asked
 
 

@@ -13,7 +13,7 @@ from mncover.errors import TextError
 from mncover.suites.expectations import Answers
 from mncover.suites.formats.records import raw_lines, write_content
 from mncover.suites.model import Suite
-from mncover.types import Text
+from mncover.types import Text, counted
 
 # A line has the class; all probabilities; the probability of class 1; the class and its
 # probability; or the class and all probabilities. The names are CheckList's.
@@ -51,7 +51,9 @@ def read_predictions(path: Path, kind: str, texts: int) -> Answers:
         raise TextError(f"the format of predictions is one of {', '.join(FORMATS)}; got {kind!r}.")
     lines = list(raw_lines(path))
     if len(lines) != texts:
-        raise TextError(f"{path}: {len(lines):,} lines, but the suite has {texts:,} texts.")
+        raise TextError(
+            f"{path}: {counted(len(lines), 'line')}, but the suite has {counted(texts, 'text')}."
+        )
     found = []
     for number, line in lines:
         try:

@@ -19,6 +19,7 @@ from mncover.data.store import CoverageData
 from mncover.errors import DataFileError, MnCoverError, SettingsError, TextError
 from mncover.suites.expectations import Answers, Expectation, Grouped, Mask, judge
 from mncover.suites.model import Case, How, Label, Outline, Suite, Test, known_way
+from mncover.types import counted
 
 
 def in_suite_classes(
@@ -88,10 +89,14 @@ PASSES, FAILS, NOT_JUDGED = 1, 0, -1
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of a test: PASSES, FAILS or NOT_JUDGED for each case."""
+    """The result of a test: PASSES, FAILS or NOT_JUDGED for each case.
+
+    `places` says where the cases are in their test, if only a part of them was run.
+    """
 
     test: Test
     verdicts: NDArray[np.int8]
+    places: tuple[int, ...] = ()
 
     @property
     def judged(self) -> int:
@@ -108,11 +113,19 @@ class Outcome:
         """The share of judged cases that fail, from 0 to 1; None if none was judged."""
         return self.failing / self.judged if self.judged else None
 
+    @property
+    def failing_places(self) -> list[int]:
+        """Where in their test the failing cases are, counted from 0."""
+        found: list[int] = np.flatnonzero(self.verdicts == FAILS).tolist()
+        return [self.places[case] for case in found] if self.places else found
+
 
 def judge_suite(suite: Suite, answers: Answers) -> list[Outcome]:
     """Judge every case of a suite; answers are in its classes and in the order of `each_text`."""
     if (n := len(answers.classes)) != suite.texts:
-        raise TextError(f"got {n:,} answers, but the suite has {suite.texts:,} texts.")
+        raise TextError(
+            f"got {counted(n, 'answer')}, but the suite has {counted(suite.texts, 'text')}."
+        )
     parts = _parts(answers, [test.texts for test in suite.tests])
     return [judge_test(t, mine, suite.labels) for t, mine in zip(suite.tests, parts, strict=True)]
 
@@ -221,9 +234,14 @@ def judged_cases(
         suite = outline.filled([tuple(islice(texts, len(case))) for case in mine])
         found = table.probabilities[flat]
         answers = in_suite_classes(found, data.identity.labels, outline.labels, outline.classes)
-        left = iter(rows.values())
+        left, whole = iter(rows.items()), len(rows) == len(mine)
+        sizes = accumulate(map(len, outline.cases), initial=0)
+        starts = {test.name: start for test, start in zip(outline.tests, sizes, strict=False)}
         for outcome in judge_suite(suite, answers):
-            yield outline, outcome, list(islice(left, len(outcome.test.cases)))
+            numbers, its = zip(*islice(left, len(outcome.test.cases)), strict=True)
+            start = starts[outcome.test.name]
+            places = () if whole else tuple(number - start for number in numbers)
+            yield outline, replace(outcome, places=places), list(its)
 
 
 def complete_cases(data: CoverageData, run: int) -> list[tuple[int, list[int]]]:

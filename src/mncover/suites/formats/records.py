@@ -174,17 +174,18 @@ def _copy_delimited(path: Path, places: Sequence[int], delimiter: str) -> bytes:
     return buffer.getvalue().encode()
 
 
-def _pyarrow() -> Any:
+def import_pyarrow(what: str = "reading Parquet") -> Any:
+    """Return pyarrow; `what` says what needs it."""
     try:
         import pyarrow
         import pyarrow.parquet
     except ImportError as error:
-        raise MissingExtraError("reading Parquet", "pyarrow", "parquet") from error
+        raise MissingExtraError(what, "pyarrow", "parquet") from error
     return pyarrow
 
 
 def _read_parquet(path: Path) -> Iterator[Record]:
-    pyarrow = _pyarrow()
+    pyarrow = import_pyarrow()
     if not path.is_file():
         raise TextError(f"{path}: no such file.")
     try:
@@ -196,7 +197,7 @@ def _read_parquet(path: Path) -> Iterator[Record]:
 
 
 def _copy_parquet(path: Path, places: Sequence[int]) -> bytes:
-    pyarrow = _pyarrow()
+    pyarrow = import_pyarrow()
     rows = pyarrow.parquet.read_table(path).take(pyarrow.array(places, pyarrow.int64()))
     content = io.BytesIO()
     pyarrow.parquet.write_table(rows, content)
