@@ -225,9 +225,9 @@ class Engine:
     def calibrate(self, texts: Sequence[Text], cache: bool) -> Ranges:
         """Return the ranges over texts, from the cache if they are there."""
         path = calibration.kept_at(self.cache_path(texts), self.room.ranges) if cache else None
-        what = self.taps, self.kernels, texts, self.batch_size
-        with self.bar("Calibrating", len(texts)) as advance:
-            return calibration.calibrate(*what, advance, path)
+        with self.bar("Calibrating", len(texts)) as tell:
+            what = self.taps, self.kernels, texts, self.batch_size
+            return calibration.calibrate(*what, tell, path)
 
     def cache_path(self, texts: Sequence[Text]) -> Path:
         """Return the file that keeps the ranges over texts."""
@@ -307,10 +307,7 @@ class Engine:
     def first_gains(
         self, cases: Sequence[Sequence[Text]], bits: Array, criterion: str, advance: Advance
     ) -> NDArray[np.float64] | None:
-        """Return what each case adds to a map and to the cases before it, and add all to the map.
-
-        None if the kernels have no loops for that.
-        """
+        """Add cases to a map; return what each adds, or None if kernels have no loops for that."""
         setup = alone(self.setup, self.group(criterion))
         kernels = kernels_in_order(setup)
         if kernels is None:
