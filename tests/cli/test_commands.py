@@ -231,8 +231,8 @@ def test_files_that_cannot_be_written_are_named(
 ) -> None:
     path = tmp_path / "x.mncover"
     fresh().update(POOL[:2]).save(path)
-    assert "Is a directory" in error_of(capsys, "json", str(path), "-o", str(tmp_path))
-    assert "xists" in error_of(capsys, "demo", "--folder", str(path))
+    assert "a folder is there already" in error_of(capsys, "json", str(path), "-o", str(tmp_path))
+    assert "a file is there already" in error_of(capsys, "demo", "--folder", str(path))
 
 
 def test_a_cache_that_cannot_be_written_costs_no_work(

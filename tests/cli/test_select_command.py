@@ -203,6 +203,19 @@ def test_select_refuses_what_it_cannot_do(
     )
 
 
+def test_select_says_why_a_share_of_small_tests_is_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    main(write_material(tmp_path).run("-q"))
+    assert main(["select", "--budget", "3%"]) == 0  # of 30 texts in three contexts
+    said = capsys.readouterr().err
+    assert "3 % of 30 cases would be 1, but every test keeps at least one: 3." in said
+    for budget in (["3%", "--overall"], ["20%"], ["1"]):
+        assert main(["select", "--budget", *budget]) == 0
+        assert "at least one" not in capsys.readouterr().err
+
+
 def test_select_refuses_a_file_of_texts_that_has_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

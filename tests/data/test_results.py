@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 
 from mncover.data.gains import novelty
 from mncover.data.results import below, summarize
+from mncover.data.store import CoverageData
 from mncover.types import display_percent
 from tests.engine.test_laws import POOL, fresh, slow_cover, slow_hits
 
@@ -52,6 +55,17 @@ def test_adds_and_only_here_equal_set_differences(name: str) -> None:
         assert found.only_here * total == pytest.approx(len(hits[found.name] - others))
         before |= hits[found.name]
     assert sum(found.adds for found in result.contexts) == pytest.approx(result.cover)
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2"])
+def test_results_do_not_depend_on_how_much_longer_texts_might_be(name: str) -> None:
+    """Maps are cropped to the longest text; the slow way is not to."""
+    for texts in (POOL[:3], POOL[:8]):
+        data = fresh(name).update(texts, context=["a", *"b" * (len(texts) - 1)]).data
+        cropped = summarize(data)
+        assert 1 <= data.longest <= data.identity.settings.max_length
+        with patch.object(CoverageData, "longest", data.identity.settings.max_length):
+            assert summarize(data) == cropped
 
 
 @pytest.mark.parametrize("name", ["bert", "gpt2"])

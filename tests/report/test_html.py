@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+import io
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from mncover.coverage import Coverage
 from mncover.errors import SettingsError
 from mncover.report import html_tests
+from mncover.report.describe import print_failures
 from mncover.report.html import write_html
 from mncover.report.html_overview import _coarse, heatmaps
-from mncover.report.html_tests import PageMaker, ShownOwner, pieces
+from mncover.report.html_tests import PageMaker, Place, ShownOwner, pieces
 from mncover.selection.cases import cases_of
 from mncover.selection.scores import score_cases
+from mncover.suites.expectations import Expectation
+from mncover.suites.model import Case, Suite, Test
 from mncover.suites.rows import Rows
 from mncover.types import display_percent
 from tests import tiny
 from tests.folders import suite_of
 from tests.masks.test_mncover import random_masks
-from tests.report.conftest import SCRIPT, Measure, Watched, labelled_texts
+from tests.report.conftest import LABELS, SCRIPT, Measure, Watched, labelled_texts
 from tests.slow import SlowCover
 
 FILE = Path("run.mncover")
@@ -88,7 +94,8 @@ def test_failing_cases_and_those_that_add_little_are_those_of_the_data(measured:
             assert any(text.passes is False for text in case.texts)
     # The second and third copy of a text add nothing; the first hit everything before them.
     copies = [case for case in pages[0].little_cases if case.number in (1, 2)]
-    assert [case.owner for case in copies] == [ShownOwner(SCRIPT, 0, 100.0)] * 2
+    here = Place(0, f"words {SCRIPT}", "0001.html")
+    assert [case.owner for case in copies] == [ShownOwner(SCRIPT, here, 100.0)] * 2
 
 
 def test_a_case_that_adds_little_names_the_other_case_that_owns_most_of_a_text(
@@ -111,12 +118,55 @@ def test_a_case_that_adds_little_names_the_other_case_that_owns_most_of_a_text(
         if not share:
             assert one.owner is None
             continue
-        number = int(cases.number[case_of[owner]])
-        assert one.owner == ShownOwner(html_tests._flat(table.texts[owner]), number, 100 * share)
+        theirs = case_of[owner]
+        test = int(cases.test[theirs])
+        place = Place(int(cases.number[theirs]), cases.tests[test], f"{test + 1:04d}.html")
+        text, elsewhere = html_tests._flat(table.texts[owner]), test != cases.test[case]
+        assert one.owner == ShownOwner(text, place, 100 * share, elsewhere)
     assert shown[0].owner is None  # nothing was before it
     write_html(measured.data, FILE, tmp_path / "html", adds_little_at=0.5)
     pages = sorted((tmp_path / "html" / "tests").iterdir())
     assert "(case 0, 100.0 % of a sample)" in pages[0].read_text(encoding="utf-8")
+
+
+def test_the_twin_of_a_case_is_found_in_another_test_and_in_another_run(
+    measure: Measure, tmp_path: Path
+) -> None:
+    expects = Expectation("label")
+    first, second = (
+        Test(name, "MFT", expects, (Case((text,), 0), Case(("the plot is slow .",), 0)))
+        for name, text in (("one", "a good film ."), ("two", "a bad film ."))
+    )
+    both = measure(Suite((first, second), LABELS))
+    write_html(both.data, FILE, tmp_path / "html")
+    page = (tmp_path / "html" / "tests" / "0002.html").read_text(encoding="utf-8")
+    assert 'the plot is slow . (<a href="0001.html">one</a>, case 1, 100.0 % of a' in page
+    again = measure(Suite((replace(second, name="three"),), LABELS))
+    joined = (both | again).data
+    table, row = joined.table, len(joined.table) - 1
+    assert table.texts[row] == "the plot is slow ."
+    table["owner"][row], table["owned"][row] = table.texts.index(table.texts[row]), 1.0
+    write_html(joined, FILE, tmp_path / "joined", adds_little_at=1.0)
+    page = (tmp_path / "joined" / "tests" / "0003.html").read_text(encoding="utf-8")
+    assert '<a href="0001.html">one</a>, case 1' in page
+
+
+def test_both_texts_of_a_failing_pair_are_shown_however_long(
+    measure: Measure, tmp_path: Path
+) -> None:
+    pairs = [("film " * 300, f"plot {number}") for number in range(6)]
+    cov = measure(Rows.make(pairs, labels=[0, 1, 2] * 2))
+    assert cov.result().contexts[0].wrong
+    write_html(cov.data, FILE, tmp_path / "html")
+    page = (tmp_path / "html" / "tests" / "0001.html").read_text(encoding="utf-8")
+    for i, (prediction, label) in enumerate(
+        zip(cov.data.table["prediction"], cov.data.table["label"], strict=True)
+    ):
+        if prediction != label:
+            assert f"… | plot {i}" in page
+    console = Console(width=80, record=True, file=io.StringIO())
+    print_failures(cov.data, 6, console)
+    assert "… | plot " in " ".join(console.export_text().split())
 
 
 def test_long_lists_are_cut_and_say_so(
@@ -299,6 +349,10 @@ def test_heads_and_layers_open_when_clicked(report: Path, browser: Any) -> None:
     page.locator("#heads .cell").nth(1).click()
     assert page.locator("#head-detail").is_visible()
     assert page.locator("#head-title").inner_text().startswith("Layer 1, head 2:")
+    assert page.locator("#heads .tick").all_inner_texts() == ["1", "2"]
+    for axis in ("#head-columns", "#head-rows"):  # the longest text has 12 tokens
+        numbers = page.locator(f"{axis} span").all_inner_texts()
+        assert numbers == ["0", "2", "4", "6", "8", "10"]
     pixels = page.evaluate(
         "[...document.getElementById('head-map').getContext('2d').getImageData(0, 0, 2, 2).data]"
     )
@@ -342,6 +396,19 @@ def test_nothing_overflows_at_any_width(
         )
         assert too_wide == []
         watched.check()
+
+
+def test_a_phone_keeps_the_first_columns_in_view(report: Path, browser: Any) -> None:
+    watched = Watched(browser, 375)
+    page = watched.open(report / "index.html")
+    places = "[...document.querySelectorAll('#test-table tbody tr:first-child td')].map((cell) => "
+    places += "cell.getBoundingClientRect().left)"
+    before = page.evaluate(places)
+    page.evaluate("document.querySelector('#test-table').parentElement.scrollLeft = 200")
+    after = page.evaluate(places)
+    assert after[:2] == before[:2]
+    assert after[2] < before[2] - 100
+    watched.check()
 
 
 def test_light_and_dark_have_grounds_of_their_own(report: Path, browser: Any) -> None:

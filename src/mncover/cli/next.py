@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text as Line
 
 from mncover.cli import options as o
+from mncover.cli.checks import check_paths
 from mncover.cli.options import Config, flag, option, written
 from mncover.cli.review import Review, require_terminal
 from mncover.errors import DataFileError, SettingsError
@@ -72,6 +73,7 @@ def next(
     if review:
         require_terminal()
     path = file or Path(config.output)
+    check_paths(file=output)
     finder = _finder(path, explore, seed)
     if not finder.has_inside:
         o.speaker(quiet)(OUTSIDE)

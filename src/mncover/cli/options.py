@@ -260,7 +260,10 @@ def coverage_for(model: str, config: Config, quiet: bool, signatures: bool = Tru
     """Load a model and masks, ready to calibrate."""
     settings: dict[str, Any] = {name: getattr(config, name) for name in SETTINGS}
     settings |= {"criteria": config.criterion_names, "signatures": signatures}
-    return Coverage(model, **settings, **loading(config, quiet))
+    cov = Coverage(model, **settings, **loading(config, quiet))
+    if words := cov.engine.room.words(config.max_length):
+        speaker(quiet)(words)
+    return cov
 
 
 def calibrated(model: str, config: Config, quiet: bool) -> Coverage:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from rich.console import Console
 
 from mncover.cli import options as o
+from mncover.cli.checks import check_paths
 from mncover.cli.gates import FailOnNew, Gates, Since, exit_code
 from mncover.cli.missing import show_missing
 from mncover.cli.options import Config, argument, flag, listed, option, written
@@ -49,6 +50,8 @@ def report(
     find_report(kind)
     if output is not None and not missing:
         raise SettingsError("-o writes texts that reach what is missing: give --missing too.")
+    for one in (junit, output):
+        check_paths(file=one)
     path = file or Path(config.output)
     view = _view(path, config, heads=heads, failures=failures)
     gates = Gates.of(config, _tests(view), since, fail_on_new_failures)
@@ -71,6 +74,7 @@ def json(
     config: Config,
 ) -> int:
     """Write the coverage in a data file as JSON."""
+    check_paths(file=output)
     path = file or Path(config.output)
     view = _view(path, config, texts=texts, pretty=pretty)
     view = Gates.of(config, _tests(view)).checked(view, path)
@@ -88,6 +92,7 @@ def html(
     quiet: o.Quiet = False,
 ) -> None:
     """Write the report of a data file as web pages that open from disk."""
+    check_paths(folder=output)
     path = file or Path(config.output)
     earlier = None if since is None else (since, Coverage.load(since).data)
     data = Coverage.load(path).data
@@ -102,6 +107,7 @@ def combine(
     quiet: o.Quiet = False,
 ) -> None:
     """Combine data files of the same model, ranges and settings into one file."""
+    check_paths(file=output)
     united = Coverage.load(files[0])
     for path in files[1:]:
         try:

@@ -9,6 +9,7 @@ from typing import Annotated
 from rich.console import Console
 
 from mncover.cli import options as o
+from mncover.cli.checks import check_measuring
 from mncover.cli.gates import FailOnNew, Gates, Since, exit_code
 from mncover.cli.options import Config, flag, option
 from mncover.coverage import Coverage
@@ -46,6 +47,7 @@ def run(
     quiet: o.Quiet = False,
 ) -> int:
     """Run a suite through a model, write the data file and print the report."""
+    check_measuring(model, config, suite, file=config.output)
     whole = _unlabelled(suite, config) if no_label else o.suite_texts(suite, config)
     rows = Part(tuple(test or ()), matching or "", limit, seed).of(whole)
     gates = Gates.of(config, list(dict.fromkeys(rows.contexts)), since, fail_on_new_failures)
@@ -65,10 +67,10 @@ def measure(
     model: str, texts: Rows, config: Config, quiet: bool, signatures: bool = True
 ) -> Coverage:
     """Run a suite, or resume an interrupted run, and write the data file."""
+    way = known_way(config.classes)
     train = o.train_rows(config)
     cov = o.coverage_for(model, config, quiet, signatures)
     cov.engine.check((config.metric or cov.engine.main).removesuffix(OF_ALL))
-    way = known_way(config.classes)
     return cov.run(texts, config.output, train, way, o.speaker(quiet))
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from rich.console import Console
 
 from mncover.cli import options as o
+from mncover.cli.checks import check_paths
 from mncover.cli.fit import cases_in, dev_cases, second_if_known, with_fitted, with_second
 from mncover.cli.options import Config, flag, listed, option, written
 from mncover.coverage import Coverage
@@ -62,6 +63,7 @@ def select(
 ) -> None:
     """Choose the cases that are worth running again, and compare the choice with chance."""
     path = file or Path(config.output)
+    check_paths((model,), (suite,), file=output)
     cases, fitted = cases_in(path), None
     by = by or ("fitted" if fit is not None else _usual(cases, budget is not None))
     if other is not None:
@@ -83,6 +85,8 @@ def select(
     if output is not None:
         _write(cases, chosen, suite, output)
     if not quiet:
+        if not overall and (more := _more_than_asked(limit, len(chosen), len(cases))):
+            o.speaker(quiet)(more)
         mine = count_failures(cases, chosen, by)
         others = compare_methods(cases, chosen, groups, seed) if cases.judged else []
         _tell(cases, mine, others, fitted, output, as_json)
@@ -104,6 +108,14 @@ def _limit(budget: str | None, threshold: float | None, quantile: float | None) 
     if budget is not None:
         return parse_budget(budget)
     return Limit(threshold=threshold, quantile=quantile)
+
+
+def _more_than_asked(limit: Limit, taken: int, cases: int) -> str:
+    """Say why a share of small tests is more than that share of the suite, if it is by far."""
+    if limit.share is None or taken < 1.5 * limit.share * cases:
+        return ""
+    asked = f"{100 * limit.share:g} % of {cases:,} cases would be {limit.size(cases):,}"
+    return f"{asked}, but every test keeps at least one: {taken:,}. --overall takes fewer."
 
 
 def _score(by: str, metric: str) -> str:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from rich.console import Console
 
 from mncover.cli import options as o
+from mncover.cli.checks import check_measuring
 from mncover.cli.options import Config, argument, option
 from mncover.errors import SettingsError
 from mncover.report.plots import require_plotting
@@ -69,6 +70,7 @@ def draw(
     from mncover.paper.figure4_table3 import chosen_lists, draw_curves
 
     require_plotting()  # before any work
+    check_measuring(model, config, suite, folder=output)
     lists = chosen_lists(o.suite_texts(suite, config), tests, texts)
     cov, console = o.calibrated(model, config, quiet), Console(quiet=quiet)
     draw_curves(cov, lists, output, suite=suite.name, console=console, **how)
@@ -81,6 +83,7 @@ def draw_comparison(
     from mncover.paper.figure4_table3 import compare_files, named_sets
 
     require_plotting()  # before any work
+    check_measuring(model, config, *sets, folder=output)
     named = named_sets(o.suite_texts(path, config) for path in sets)
     cov = o.calibrated(model, config, quiet)
     compare_files(cov, named, output, console=Console(quiet=quiet), **how)

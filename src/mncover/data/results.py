@@ -254,13 +254,20 @@ class Result:
 
 
 def weigh(
-    identity: Identity, bits: maps.Bits, criterion: Measured | None = None
+    identity: Identity,
+    bits: maps.Bits,
+    criterion: Measured | None = None,
+    length: int | None = None,
 ) -> tuple[Tally, tuple[SiteResult, ...]]:
-    """Count the cells of a map of a criterion (the main one if not given), by site and in all."""
+    """Count the cells of a map of a criterion (the main one if not given), by site and in all.
+
+    `length` says that the map is in the layout that is cropped to it.
+    """
     layout, measured = identity.layout, criterion or identity.main
+    own = layout if length is None else layout.cropped(length)
     sites = []
     for site, covered, reachable in zip(
-        layout.sites, maps.count_bits(bits, layout, measured.cells), measured.reachable, strict=True
+        layout.sites, maps.count_bits(bits, own, measured.cells), measured.reachable, strict=True
     ):
         total = layout.neurons_per_group(site) * measured.cells
         groups = tuple(Count(int(c), total, r) for c, r in zip(covered, reachable, strict=True))
@@ -309,26 +316,29 @@ def misclassified(data: CoverageData) -> NDArray[np.bool_]:
 def _contributions(
     data: CoverageData, measured: Measured
 ) -> tuple[list[Contribution], CriterionResult]:
-    """Weigh every context's map by itself and against the others, and the union of all."""
-    identity, name = data.identity, measured.name
+    """Weigh every context's map by itself and against the others, and the union of all.
+
+    Maps are cropped to the longest text, which saves much where `max_length` is far above it.
+    """
+    identity, name, length = data.identity, measured.name, data.longest
 
     def tally(bits: maps.Bits) -> Tally:
-        return weigh(identity, bits, measured)[0]
+        return weigh(identity, bits, measured, length)[0]
 
     def only_here(context: str) -> tuple[Tally, Tally]:
-        bits = data.map_of(context, name)
+        bits = data.map_of(context, name, length)
         return tally(bits), tally(bits & ~twice)
 
-    once = maps.empty_map(identity.layout, measured.cells)
+    once = maps.empty_map(identity.layout.cropped(length), measured.cells)
     twice = once.copy()
     adds: list[Tally] = []
-    for _, bits in data.each_map(name):
+    for _, bits in data.each_map(name, length):
         adds.append(tally(bits & ~once))
         twice |= once & bits
         once |= bits
     alone = in_threads(only_here, data.contexts)
     found = [Contribution(mine, new, own) for (mine, own), new in zip(alone, adds, strict=True)]
-    return found, CriterionResult(name, measured.title, *weigh(identity, once, measured))
+    return found, CriterionResult(name, measured.title, *weigh(identity, once, measured, length))
 
 
 def _context(

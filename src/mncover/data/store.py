@@ -139,12 +139,30 @@ class CoverageData:
         name, _ = self._cells(criterion)
         self._contexts.setdefault(context, {})[name] = self._blobs.put(data)
 
-    def map_of(self, context: str, criterion: str | None = None) -> maps.Bits:
-        """Return a context's map; an empty one for a context not seen yet."""
+    def map_of(
+        self, context: str, criterion: str | None = None, length: int | None = None
+    ) -> maps.Bits:
+        """Return a context's map; an empty one for a context not seen yet.
+
+        With `length` it is in the layout that is cropped to it.
+        """
         name, cells = self._cells(criterion)
+        layout = self.identity.layout
         if name not in self._contexts.get(context, {}):
-            return maps.empty_map(self.identity.layout, cells)
-        return maps.unpack(self.packed(context, name), self.identity.layout, cells)
+            return maps.empty_map(layout if length is None else layout.cropped(length), cells)
+        packed = self.packed(context, name)
+        if length is None:
+            return maps.unpack(packed, layout, cells)
+        return maps.unpack_cropped(packed, layout, cells, length)
+
+    @property
+    def longest(self) -> int:
+        """The length of the longest text, at least 1: nothing beyond it was ever hit.
+
+        Without any row, that of the longest text there might be.
+        """
+        lengths = self.table["length"]
+        return max(1, int(lengths.max())) if len(lengths) else self.identity.settings.max_length
 
     def set_map(self, context: str, bits: maps.Bits, criterion: str | None = None) -> None:
         """Set a context's map; it is packed in the background, so `bits` must not change."""
@@ -152,15 +170,18 @@ class CoverageData:
         blob = self._blobs.put_made(partial(maps.pack, bits, cells))
         self._contexts.setdefault(context, {})[name] = blob
 
-    def each_map(self, criterion: str | None = None) -> Iterator[tuple[str, maps.Bits]]:
+    def each_map(
+        self, criterion: str | None = None, length: int | None = None
+    ) -> Iterator[tuple[str, maps.Bits]]:
         """Yield every context with its map; a few are unpacked at a time."""
-        found = in_threads(partial(self.map_of, criterion=criterion), self.contexts)
-        return zip(self.contexts, found, strict=True)
+        unpacked = partial(self.map_of, criterion=criterion, length=length)
+        return zip(self.contexts, in_threads(unpacked, self.contexts), strict=True)
 
-    def total(self, criterion: str | None = None) -> maps.Bits:
+    def total(self, criterion: str | None = None, length: int | None = None) -> maps.Bits:
         """Return the union of all contexts."""
-        bits = maps.empty_map(self.identity.layout, self._cells(criterion)[1])
-        for _, context in self.each_map(criterion):
+        layout = self.identity.layout if length is None else self.identity.layout.cropped(length)
+        bits = maps.empty_map(layout, self._cells(criterion)[1])
+        for _, context in self.each_map(criterion, length):
             bits |= context
         return bits
 

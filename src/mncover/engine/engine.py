@@ -20,11 +20,13 @@ from mncover.data.calibration import Calibration
 from mncover.data.files import cache_folder
 from mncover.data.gains import gain_share
 from mncover.data.identity import Identity, Measured
+from mncover.data.maps import check_size
+from mncover.data.places import Room
 from mncover.data.signatures import SignatureSpace
 from mncover.engine import ranges as calibration
 from mncover.engine.batches import Tokens
 from mncover.engine.first_hits import FirstHits, alone, kernels_in_order
-from mncover.engine.fused import lengths_to_try, with_fused_attention
+from mncover.engine.fused import fused_taps
 from mncover.engine.kernels import AUTO, kernels_for
 from mncover.engine.kernels.base import Array, Bounds, Target
 from mncover.engine.loading import fingerprint_model, fingerprint_tokenizer
@@ -82,12 +84,13 @@ class Engine:
         self._group_of = {name: group for group in self.groups for name in group.names}
         self.taps = find_taps(subject)
         self.layout = self.taps.layout(settings.max_length)
+        for group in self.groups:  # what is measured must be readable
+            check_size(self.layout, group.cells)
+        if subject.device.type == "cpu":
+            self.room.require_memory()
         self.kernels = kernels_for(self.layout, subject.device, kernels)
         if self.kernels.fuses(self.groups):
-            lengths = len(lengths_to_try(settings.max_length))
-            with self.bar("Compiling", lengths) as advance:  # the first time on a machine
-                what = self.taps, self.kernels, settings.max_length, advance
-                self.taps = with_fused_attention(*what)
+            self.taps = fused_taps(self.taps, self.kernels, settings.max_length, self.bar)
         if masks is not None:
             masks.require_tokenizer(self.tokenizer_fingerprint)
         self.signatures = signatures
@@ -107,6 +110,11 @@ class Engine:
     def tokenizer_fingerprint(self) -> str:
         """A digest of the tokenizer."""
         return fingerprint_tokenizer(self.subject.tokenizer)
+
+    @cached_property
+    def room(self) -> Room:
+        """An estimate of what measuring takes."""
+        return Room.of(self.layout, [self.group(name).cells for name in self.criteria])
 
     @cached_property
     def keep(self) -> Keep | None:
@@ -216,10 +224,10 @@ class Engine:
 
     def calibrate(self, texts: Sequence[Text], cache: bool) -> Ranges:
         """Return the ranges over texts, from the cache if they are there."""
-        path = self.cache_path(texts) if cache else None
-        what = self.taps, self.kernels, texts, self.batch_size
-        with self.bar("Calibrating", len(texts)) as advance:
-            return calibration.calibrate(*what, advance, path)
+        path = calibration.kept_at(self.cache_path(texts), self.room.ranges) if cache else None
+        with self.bar("Calibrating", len(texts)) as tell:
+            what = self.taps, self.kernels, texts, self.batch_size
+            return calibration.calibrate(*what, tell, path)
 
     def cache_path(self, texts: Sequence[Text]) -> Path:
         """Return the file that keeps the ranges over texts."""
@@ -299,10 +307,7 @@ class Engine:
     def first_gains(
         self, cases: Sequence[Sequence[Text]], bits: Array, criterion: str, advance: Advance
     ) -> NDArray[np.float64] | None:
-        """Return what each case adds to a map and to the cases before it, and add all to the map.
-
-        None if the kernels have no loops for that.
-        """
+        """Add cases to a map; return what each adds, or None if kernels have no loops for that."""
         setup = alone(self.setup, self.group(criterion))
         kernels = kernels_in_order(setup)
         if kernels is None:

@@ -13,7 +13,7 @@ from mncover.data.results import ADDS_LITTLE_AT
 from mncover.data.store import CoverageData
 from mncover.errors import SettingsError
 from mncover.report.html_overview import overview
-from mncover.report.html_tests import PageMaker, earlier_verdicts
+from mncover.report.html_tests import PageMaker, earlier_verdicts, page_name, places_of
 from mncover.selection.cases import cases_by_run
 from mncover.suites.judging import result_of
 from mncover.types import counted, display_percent
@@ -55,9 +55,11 @@ def _write(
     (folder / "tests").mkdir(parents=True)
     (folder / MARK).write_text("written by mncover html; the next report replaces this folder\n")
     verdicts = {} if since is None else earlier_verdicts(cases_by_run(since[1]))
-    makers = [PageMaker(cases, adds_little_at, verdicts) for cases in cases_by_run(data)]
+    runs = cases_by_run(data)
+    places = places_of(runs)
+    makers = [PageMaker(cases, adds_little_at, verdicts, places) for cases in runs]
     found = [page for maker in makers for page in maker.pages()]
-    pages = [(f"tests/{number:04d}.html", page) for number, page in enumerate(found, start=1)]
+    pages = [(f"tests/{page_name(number)}", page) for number, page in enumerate(found, start=1)]
     earlier = None if since is None else result_of(since[1], adds_little_at)
     then = "" if since is None else since[0].name
     content = overview(data, result_of(data, adds_little_at), pages, earlier, then)

@@ -138,9 +138,9 @@ class AttentionLayer(NamedTuple):
 
 def heatmaps(data: CoverageData, result: Result) -> tuple[list[HiddenLayer], list[AttentionLayer]]:
     """Return what all texts together cover by the main criterion, up to the longest text."""
-    layout, cells = data.identity.layout, data.identity.main.cells
     length = int(data.table["length"].max()) if len(data.table) else 0
-    bits, width = data.total(), maps.ints_per_neuron(cells)
+    layout, cells = data.identity.layout.cropped(data.longest), data.identity.main.cells
+    bits, width = data.total(length=data.longest), maps.ints_per_neuron(cells)
     hidden: list[HiddenLayer] = []
     attention: list[AttentionLayer] = []
     reachable = iter(reachable_rows(data, data.identity.main))
@@ -176,6 +176,7 @@ def _coarse(counts: NDArray[np.float64]) -> NDArray[np.float64]:
 def _maps(hidden: Sequence[HiddenLayer], attention: Sequence[AttentionLayer]) -> dict[str, Any]:
     """Return what the page's script draws when a layer or a head is selected."""
     return {
+        "length": len(hidden[0].positions) if hidden else 0,
         "hidden": [
             {"layer": h.layer, "share": h.share, "positions": [round(p, 3) for p in h.positions]}
             for h in hidden

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from mncover.selection.sets import thinned
 from mncover.suites.expectations import Expectation
 from mncover.suites.judging import FAILS, NOT_JUDGED, PASSES, text_verdicts
 from mncover.suites.model import Case, Label, Test
-from mncover.types import Text
+from mncover.types import Text, fitted
 
 MOST_FAILING, MOST_LITTLE, MOST_CHANGED = 100, 50, 50
 MOST_TEXTS = 6  # of one case
@@ -31,6 +31,32 @@ MISSING = -2  # the verdict of a case that an earlier run does not have
 
 Piece = tuple[str, bool]  # a piece of a text, and whether it differs from the original
 Indices = NDArray[np.int64]
+
+
+class Place(NamedTuple):
+    """Where a text is: its case, the case's test, and the page of that."""
+
+    case: int
+    test: str
+    page: str
+
+
+def places_of(by_run: Sequence[Cases]) -> dict[int, Place]:
+    """Return where each row is shown; pages are numbered in the order in which they are made."""
+    found: dict[int, Place] = {}
+    page = 0
+    for cases in by_run:
+        for test in np.unique(cases.test).tolist():
+            page += 1
+            for case in np.flatnonzero(cases.test == test).tolist():
+                place = Place(int(cases.number[case]), cases.tests[test], page_name(page))
+                found.update(dict.fromkeys(cases.rows[case].tolist(), place))
+    return found
+
+
+def page_name(number: int) -> str:
+    """Return the name of a test's page; the first has number 1."""
+    return f"{number:04d}.html"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +73,14 @@ class ShownText:
 class ShownOwner:
     """The text that was the first to hit more of a case's bins than any other, and how many.
 
-    `case` is None if the case that it belongs to is not among those of the run.
+    `place` is None if the case that it belongs to is on no page. `elsewhere` says that it is in
+    another test.
     """
 
     text: str
-    case: int | None
+    place: Place | None
     percent: float
+    elsewhere: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +137,17 @@ def earlier_verdicts(by_run: Sequence[Cases]) -> Earlier:
 
 
 class PageMaker:
-    """Makes the pages of the tests of one run."""
+    """Makes the pages of the tests of one run; `places` are those of all runs."""
 
-    def __init__(self, cases: Cases, adds_little_at: float, earlier: Earlier | None) -> None:
+    def __init__(
+        self,
+        cases: Cases,
+        adds_little_at: float,
+        earlier: Earlier | None = None,
+        places: Mapping[int, Place] | None = None,
+    ) -> None:
         self.cases, self.outline = cases, cases.outline
+        self.places = places_of([cases]) if places is None else places
         by_test = () if self.outline is None else self.outline.cases
         self.labels: list[Label] = [label for cases in by_test for _, label in cases]
         named = () if self.outline is None else self.outline.labels
@@ -224,14 +259,9 @@ class PageMaker:
             return None
         best = int(np.argmax(shares))
         row = int(owners[best])
-        number = self._case_numbers.get(row)
-        return ShownOwner(_flat(table.texts[row]), number, 100 * float(shares[best]))
-
-    @cached_property
-    def _case_numbers(self) -> dict[int, int]:
-        """The number of the case that each row of the run belongs to."""
-        numbered = zip(self.cases.number.tolist(), self.cases.rows, strict=True)
-        return {row: number for number, rows in numbered for row in rows.tolist()}
+        place, mine = self.places.get(row), self.places.get(int(rows[best]))
+        elsewhere = place is not None and mine is not None and place.page != mine.page
+        return ShownOwner(_flat(table.texts[row]), place, 100 * float(shares[best]), elsewhere)
 
     def _curve(self, mine: Indices) -> list[tuple[int, float]]:
         """Return what the test has added after some of its texts, of the main reachable bins."""
@@ -244,8 +274,7 @@ class PageMaker:
 
 
 def _flat(text: Text) -> str:
-    joined = text if isinstance(text, str) else " | ".join(text)
-    return joined if len(joined) <= LONGEST else joined[: LONGEST - 1] + "…"
+    return fitted((text,) if isinstance(text, str) else text, LONGEST)
 
 
 def pieces(text: Text, original: Text | None) -> list[Piece]:

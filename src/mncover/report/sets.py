@@ -125,26 +125,25 @@ def set_table(found: Comparison) -> Table:
     table = plain_table(*titles, width=12)
     for i, label in enumerate(found.names):
         spreads = (found.alone[i], found.union[i], found.only[i])
-        table.add_row(Text(label), f"{found.sizes[i]:,}", *(_spread(spread) for spread in spreads))
+        cells = [_spread(spread, "\n") for spread in spreads]  # two lines: 80 columns are enough
+        table.add_row(Text(label), f"{found.sizes[i]:,}", *cells)
     return table
 
 
 def overlap_table(found: Comparison) -> Table:
     """Return how much each two sets have in common of what they cover together, in percent."""
-    table = plain_table("In common, %", width=12)
-    for name in found.names:
-        table.add_column(Text(name), justify="right", overflow="fold")
+    table = plain_table("Sets", "In common, %", width=12)
     for i, name in enumerate(found.names):
-        cells = [_spread(found.overlap[i][j]) if j < i else "" for j in range(len(found.names))]
-        table.add_row(Text(name), *cells)
+        for j, other in enumerate(found.names[:i]):
+            table.add_row(Text(f"{other}, {name}"), _spread(found.overlap[i][j], " "))
     return table
 
 
-def _spread(spread: Spread) -> str:
+def _spread(spread: Spread, between: str) -> str:
     mean = display_percent(spread.mean)
     if spread.low == spread.high:
         return mean
-    return f"{mean} ({display_percent(spread.low)} to {display_percent(spread.high)})"
+    return f"{mean}{between}({display_percent(spread.low)} to {display_percent(spread.high)})"
 
 
 def to_json(comparisons: Sequence[Comparison]) -> dict[str, Any]:
