@@ -17,6 +17,7 @@ from mncover.errors import MaskError, SchemaError, SettingsError, TextError
 from mncover.masks.masks import Masks, Unseen
 from mncover.masks.settings import chosen_settings
 from mncover.report.describe import describe_masks
+from mncover.report.notes import KEEP_ALL, keep_all
 from mncover.types import display_percent
 
 TEST = "Texts to measure fidelity on, besides those held out."
@@ -84,7 +85,10 @@ def masks(
     else:
         learn = partial(learn_to_file, quiet=quiet, unseen=cast("Unseen | None", unseen))
         found = learn(subject, o.train_texts(config), settings, output)
-    console.print(describe_masks(found.summary(top)))
+    summary = found.summary(top)
+    console.print(describe_masks(summary))
+    if keep_all(summary):
+        console.print(f"Warning: {KEEP_ALL} Raise sparse_words and sparse_pairs with --set.")
     say = partial(console.print, soft_wrap=True, markup=False)
     if test is not None:
         share = display_percent(fidelity_on(subject, found, judged, settings.max_length))
