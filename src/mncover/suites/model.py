@@ -70,10 +70,14 @@ class Test:
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """A list of tests; `labels` are the names of its classes."""
+    """A list of tests; `labels` are the names of its classes.
+
+    `plan` is what `mncover plan` adds to the cases it draws (`selection.planfile` reads it).
+    """
 
     tests: tuple[Test, ...]
     labels: tuple[str, ...] = ()
+    plan: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         names = Counter(test.name for test in self.tests)
@@ -121,13 +125,14 @@ class Outline:
     classes: How
     tests: tuple[Test, ...]  # without cases
     cases: tuple[tuple[tuple[int, Label], ...], ...]  # per case: number of texts, and label
+    plan: dict[str, Any] | None = None
 
     @classmethod
     def of(cls, suite: Suite, classes: How = "auto") -> Outline:
         """Return the outline of a suite."""
         tests = tuple(replace(test, cases=()) for test in suite.tests)
         cases = tuple(tuple((len(c.texts), c.label) for c in t.cases) for t in suite.tests)
-        return cls(suite.labels, classes, tests, cases)
+        return cls(suite.labels, classes, tests, cases, suite.plan)
 
     @property
     def sizes(self) -> list[int]:
@@ -151,7 +156,8 @@ class Outline:
         for test, cases in zip(self.tests, self.cases, strict=True):
             right = [list(label) if isinstance(label, tuple) else label for _, label in cases]
             tests.append(test.to_json() | {"sizes": [size for size, _ in cases], "right": right})
-        return {"labels": list(self.labels), "classes": self.classes, "tests": tests}
+        plan = {} if self.plan is None else {"plan": self.plan}
+        return {"labels": list(self.labels), "classes": self.classes, "tests": tests, **plan}
 
     @classmethod
     def from_json(cls, value: Any) -> Outline:
@@ -163,4 +169,5 @@ class Outline:
             right = [tuple(x) if isinstance(x, list) else x for x in row["right"]]
             cases.append(tuple(zip(sizes, right, strict=True)))
         labels = tuple(str(label) for label in value["labels"])
-        return cls(labels, known_way(value["classes"]), tuple(tests), tuple(cases))
+        way, plan = known_way(value["classes"]), value.get("plan")
+        return cls(labels, way, tuple(tests), tuple(cases), plan)
