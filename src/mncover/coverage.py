@@ -22,6 +22,7 @@ from mncover.data.results import REDUNDANT_AT, Result, summarize
 from mncover.data.store import CoverageData
 from mncover.errors import MismatchError, ModelError, TextError
 from mncover.report import plots
+from mncover.selection.estimates import estimates_of
 from mncover.selection.filters import Selection, greedy, sequential_filter
 from mncover.selection.sets import DRAWS, THRESHOLDS, Comparison, Curve, compare_sets, saturation
 from mncover.suites.judging import judge_data
@@ -311,7 +312,8 @@ class Coverage:
 
         A text counts as redundant if its novelty is at most `redundant_at`.
         """
-        return summarize(self.data, tuple(judge_data(self.data)), redundant_at)
+        outcomes, estimates = tuple(judge_data(self.data)), estimates_of(self.data)
+        return summarize(self.data, outcomes, redundant_at, estimates)
 
     def plot_contexts(self) -> Any:
         """Return a matplotlib figure of what each context covers, and what only it covers."""

@@ -21,6 +21,7 @@ from mncover.cli import (
     found,
     masks,
     next,
+    plan,
     reports,
     reproduce,
     run,
@@ -54,7 +55,15 @@ def _start(
 
 
 _COMMANDS: tuple[Command, ...] = (
-    *(run.run, reports.report, reports.json, reports.html, reports.combine, select.select),
+    *(
+        run.run,
+        reports.report,
+        reports.json,
+        reports.html,
+        reports.combine,
+        select.select,
+        plan.plan,
+    ),
     *(
         next.next,
         found.found,

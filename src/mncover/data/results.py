@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mncover.data import maps
+from mncover.data.estimate import Estimate
 from mncover.data.identity import Identity, Measured
 from mncover.data.layout import Layout
 from mncover.data.store import CoverageData
@@ -176,6 +177,7 @@ class Result:
     redundant_at: float
     interrupted: tuple[str, ...] = ()
     outcomes: tuple[Outcome, ...] = field(default=())
+    estimates: tuple[Estimate, ...] = ()
 
     @property
     def main(self) -> CriterionResult:
@@ -250,12 +252,15 @@ def weigh(
 
 
 def summarize(
-    data: CoverageData, outcomes: Sequence[Outcome] = (), redundant_at: float = REDUNDANT_AT
+    data: CoverageData,
+    outcomes: Sequence[Outcome] = (),
+    redundant_at: float = REDUNDANT_AT,
+    estimates: Sequence[Estimate] = (),
 ) -> Result:
     """Compute all numbers of a measurement; maps are unpacked a few at a time, twice.
 
-    `outcomes` say how the tests of its suites went. A text counts as redundant if its novelty is
-    at most `redundant_at`.
+    `outcomes` say how the tests of its suites went, `estimates` how whole tests would. A text
+    counts as redundant if its novelty is at most `redundant_at`.
     """
     criteria: dict[str, CriterionResult] = {}
     by: list[dict[str, Contribution]] = [{} for _ in data.contexts]
@@ -266,7 +271,8 @@ def summarize(
     redundant = novelty(data) <= redundant_at
     contexts = tuple(_context(data, n, one, redundant, outcomes) for n, one in enumerate(by))
     interrupted = tuple(run.suite or run.id for run in data.incomplete)
-    return Result(data.identity, criteria, contexts, redundant_at, interrupted, tuple(outcomes))
+    found = (tuple(outcomes), tuple(estimates))
+    return Result(data.identity, criteria, contexts, redundant_at, interrupted, *found)
 
 
 def _contributions(

@@ -36,6 +36,7 @@ from mncover.report.progress import bar
 from mncover.suites.judging import in_suite_classes
 from mncover.suites.model import How, Outline
 from mncover.suites.rows import Rows
+from mncover.suites.seal import check_classes
 from mncover.types import Text
 
 
@@ -394,6 +395,7 @@ def _outline(engine: Engine, suite: Rows, classes: How) -> Outline | None:
     subject = engine.subject
     if suite.suite is None or subject.n_labels < 2:
         return None
+    check_classes(suite.suite, subject.labels)
     outline = Outline.of(suite.suite, classes)
     nothing = np.empty((0, subject.n_labels))
     in_suite_classes(nothing, subject.labels, outline.labels, outline.classes)

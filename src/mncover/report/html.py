@@ -15,6 +15,7 @@ from mncover.errors import SettingsError
 from mncover.report.html_overview import overview
 from mncover.report.html_tests import PageMaker, earlier_verdicts
 from mncover.selection.cases import cases_by_run
+from mncover.selection.estimates import estimates_of
 from mncover.suites.judging import judge_data
 from mncover.types import display_percent
 
@@ -68,7 +69,7 @@ def _write(
 
 
 def _judged(data: CoverageData, redundant_at: float) -> Result:
-    return summarize(data, tuple(judge_data(data)), redundant_at)
+    return summarize(data, tuple(judge_data(data)), redundant_at, estimates_of(data))
 
 
 def environment() -> Environment:

@@ -15,6 +15,7 @@ from mncover.data.store import CoverageData
 from mncover.report.columns import coverage_columns, shown
 from mncover.report.describe import by_capability, counts, important
 from mncover.report.html_tests import TestPage
+from mncover.report.plans import ESTIMATE_TITLES, estimate_cells, estimate_notes
 from mncover.types import __version__
 
 STRIP = 128  # positions shown of a layer at most
@@ -46,6 +47,9 @@ def overview(
         "titles": [column.title for column in coverage_columns(result)],
         "coverage": _coverage(result, pages, before),
         "capabilities": [[name, *counts(mine)] for name, mine in capabilities.items()],
+        "estimates": [(one.change, estimate_cells(one)) for one in result.estimates],
+        "estimate_titles": ESTIMATE_TITLES,
+        "estimate_notes": estimate_notes(result.estimates),
         "hidden": hidden,
         "attention": attention,
         "maps": _maps(hidden, attention),

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from xml.etree import ElementTree
 
 from rich.console import Console
 
+from mncover.data.estimate import Estimate
 from mncover.data.store import CoverageData
 from mncover.report.columns import View, print_verbatim
 from mncover.report.describe import answers_to, describe_expectation, said
+from mncover.report.plans import estimates_to_json
 from mncover.suites.judging import FAILS, NOT_JUDGED, Outcome, judged_cases
 from mncover.suites.model import Outline
 from mncover.types import shorten
@@ -19,18 +22,20 @@ LONGEST = 300  # characters of a text
 
 def show(view: View, console: Console) -> None:
     """Print the cases of the test suites in a data file."""
-    print_verbatim(to_junit(view.data), console)
+    print_verbatim(to_junit(view.data, view.result.estimates), console)
 
 
-def to_junit(data: CoverageData) -> str:
+def to_junit(data: CoverageData, estimates: Sequence[Estimate] = ()) -> str:
     """Return XML with a test suite for each test and a test case for each case.
 
-    A case that the expectation does not apply to is skipped.
+    A case that the expectation does not apply to is skipped. What is estimated for a whole test is
+    a property of it.
     """
     root = ElementTree.Element("testsuites", name="mncover")
     failing = total = 0
     for outline, outcome, rows in judged_cases(data):
-        root.append(_suite(data, outline, outcome, rows))
+        mine = [one for one in estimates if one.test == outcome.test.name]
+        root.append(_suite(data, outline, outcome, rows, mine))
         failing += outcome.failing
         total += len(outcome.test.cases)
     root.set("tests", str(total))
@@ -40,7 +45,11 @@ def to_junit(data: CoverageData) -> str:
 
 
 def _suite(
-    data: CoverageData, outline: Outline, outcome: Outcome, rows: list[list[int]]
+    data: CoverageData,
+    outline: Outline,
+    outcome: Outcome,
+    rows: list[list[int]],
+    estimates: Sequence[Estimate],
 ) -> ElementTree.Element:
     name, cases = _clean(outcome.test.name), outcome.test.cases
     suite = ElementTree.Element(
@@ -50,6 +59,11 @@ def _suite(
         failures=str(outcome.failing),
         skipped=str(len(cases) - outcome.judged),
     )
+    for one in estimates:
+        about = ElementTree.SubElement(suite, "properties")
+        for name, value in estimates_to_json([one])[0].items():
+            if name != "test" and value is not None:
+                ElementTree.SubElement(about, "property", name=name, value=str(value))
     expects = _clean(describe_expectation(outcome.test.expectation, outline.labels))
     for number, (verdict, mine) in enumerate(zip(outcome.verdicts, rows, strict=True)):
         text = _clean(shorten(data.table.texts[mine[0]], 80))

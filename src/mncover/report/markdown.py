@@ -10,6 +10,7 @@ from mncover.data.results import Result
 from mncover.report import columns
 from mncover.report.columns import NAME, REDUNDANT, TEXTS, View, print_verbatim, shown
 from mncover.report.describe import print_failures
+from mncover.report.plans import ESTIMATE_TITLES, estimate_cells, estimate_notes
 from mncover.types import display_percent
 
 
@@ -28,7 +29,8 @@ def to_markdown(result: Result, sort: str = "suite", folded: bool = False) -> st
         table = f"<details>{summary}\n\n{table}\n\n</details>"
     model = _escaped(result.identity.model.rstrip("/").split("/")[-1])
     totals = "\n".join(f"- {line}" for line in _totals(result))
-    return f"## Coverage of {model}\n\n{totals}\n\n{table}\n"
+    estimated = "".join(f"\n{line}\n" for line in _estimates(result))
+    return f"## Coverage of {model}\n\n{totals}\n{estimated}\n{table}\n"
 
 
 def _totals(result: Result) -> list[str]:
@@ -44,6 +46,20 @@ def _totals(result: Result) -> list[str]:
     if labelled:
         lines.append(f"{wrong:,} of {labelled:,} labelled texts are classified wrongly")
     return [*lines, *(f"interrupted: {_escaped(name)}" for name in result.interrupted)]
+
+
+def _estimates(result: Result) -> list[str]:
+    """Return what is estimated for whole tests: a paragraph, and a table."""
+    if not result.estimates:
+        return []
+    lines = [
+        f"| {' | '.join(ESTIMATE_TITLES)} |",
+        "|---" + "|---:" * (len(ESTIMATE_TITLES) - 1) + "|",
+    ]
+    for one in result.estimates:
+        name, *cells = estimate_cells(one)
+        lines.append(f"| {' | '.join([_escaped(name), *cells])} |")
+    return [*map(_escaped, estimate_notes(result.estimates)), "\n".join(lines)]
 
 
 def _table(result: Result, sort: str) -> list[str]:

@@ -12,6 +12,7 @@ from mncover.criteria import CRITERIA
 from mncover.data.results import Count, Result, SiteResult
 from mncover.report.columns import View, columns_of, shown, sorted_contexts
 from mncover.report.describe import capability_table, describe_masks, print_failures
+from mncover.report.plans import estimate_notes, estimate_table
 from mncover.report.tables import plain_table
 from mncover.types import display_percent
 
@@ -32,6 +33,9 @@ def print_report(
     parts: list[RenderableType] = [_heading(result), _contexts(result, sort)]
     if len({outcome.test.capability for outcome in result.outcomes}) > 1:
         parts.append(capability_table(result.outcomes))
+    if result.estimates:
+        parts += [Text(note) for note in estimate_notes(result.estimates)]
+        parts.append(estimate_table(result.estimates))
     parts.append(_layers(result, console.options.ascii_only))
     if heads:
         parts.append(Text("Attention heads: covered percent of the reachable bins"))

@@ -18,9 +18,14 @@ from mncover.suites.judging import FAILS, NOT_JUDGED
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-DOUBT, DOUBT_JUDGED = 0.03, 0.005  # a new version may do what no forecast says
+DOUBT, DOUBT_JUDGED = 0.06, 0.005  # a new version may do what no forecast says
 ENOUGH = 100  # a test with fewer judged cases than this counts for less
 FEWEST = 20  # cases of a test, if it has them and the budget allows
+
+
+def sums(group: Ints, values: Floats, groups: int) -> Floats:
+    """Return the sum of the values of each group."""
+    return np.bincount(group, values, groups).astype(np.float64)
 
 
 @dataclass(frozen=True)
@@ -43,7 +48,7 @@ class Earlier:
 
     def sums(self, values: NDArray[np.generic]) -> Floats:
         """Return the sum over the cases of each test."""
-        return np.bincount(self.test, values.astype(np.float64), minlength=len(self.tests))
+        return sums(self.test, values.astype(np.float64), len(self.tests))
 
     @property
     def rates(self) -> list[float | None]:
@@ -114,7 +119,9 @@ def apportion(weights: Floats, sizes: Ints, total: int, fewest: int) -> Ints:
     """
     low = np.minimum(sizes, fewest)
     if not low.sum() <= total <= sizes.sum():
-        raise SettingsError(f"a budget of {total:,} cases must be {low.sum():,} to {sizes.sum():,}.")
+        raise SettingsError(
+            f"a budget of {total:,} cases must be {low.sum():,} to {sizes.sum():,}."
+        )
     down, up = 0.0, float(sizes.max(initial=1)) / max(float(weights.min(initial=1.0)), 1e-12)
     for _ in range(200):
         factor = (down + up) / 2

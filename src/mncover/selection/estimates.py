@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from mncover.data.estimate import Estimate
 from mncover.data.store import CoverageData
-from mncover.selection.allocation import Earlier, Floats, Ints
+from mncover.selection.allocation import Earlier, Floats, Ints, sums
 from mncover.selection.forecast import DRAWS, NOISES
 from mncover.selection.intervals import Sample, interval, variances
 from mncover.selection.planfile import Plan, plan_of
@@ -34,7 +34,9 @@ SUREST = 0.02  # a forecast is never taken to be surer than this
 def features_of(earlier: Earlier) -> Floats:
     """Return what the earlier runs say of each case: forecasts and verdicts, on one scale."""
     columns: list[Floats] = []
-    for fails, judged, verdicts in zip(earlier.fails, earlier.judged, earlier.verdicts, strict=True):
+    for fails, judged, verdicts in zip(
+        earlier.fails, earlier.judged, earlier.verdicts, strict=True
+    ):
         for counts in (fails, judged):
             columns += [_logit(counts[place] / DRAWS) for place in range(len(NOISES))]
         columns += [(verdicts == FAILS).astype(float), (verdicts == NOT_JUDGED).astype(float)]
@@ -79,7 +81,7 @@ def predict(plan: Plan, features: Floats, folds: Ints, happened: Floats) -> Pred
 
 
 def _summed(model: Regression, features: Floats, test: Ints, rest: Ints, tests: int) -> Floats:
-    return np.bincount(test[rest], model.chances(features[rest], test[rest]), tests)
+    return sums(test[rest], model.chances(features[rest], test[rest]), tests)
 
 
 def estimate(plan: Plan, verdicts: NDArray[np.int8], folds: Ints) -> list[Estimate]:
@@ -148,7 +150,12 @@ def _together(
     last = earlier.verdicts[-1]
     judged = int((last != NOT_JUDGED).sum())
     before = int((last == FAILS).sum()) / judged if judged else None
-    counts = (len(earlier.test), len(sample.test), int(sample.judged.sum()), int(sample.fails.sum()))
+    counts = (
+        len(earlier.test),
+        len(sample.test),
+        int(sample.judged.sum()),
+        int(sample.fails.sum()),
+    )
     return Estimate("", *counts, mean, low, high, before)
 
 

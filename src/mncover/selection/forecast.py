@@ -7,7 +7,7 @@ models the logits of a case moved by 0.4 to 2.4 and its texts apart from each ot
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,7 +41,7 @@ def forecast(
     probabilities: NDArray[np.floating],
     labels: Sequence[str],
     classes: How = "auto",
-    draws: int = DRAWS,
+    advance: Callable[[int], object] = lambda done: None,
 ) -> Forecast:
     """Judge every case as it was answered, and again with outputs moved at random."""
     if len(labels) < 2 or np.isnan(probabilities).any():
@@ -56,15 +56,17 @@ def forecast(
 
     fails, applies = np.zeros((2, len(NOISES), texts.cases), dtype=np.uint8)
     for place, noise in enumerate(NOISES):
-        for _ in range(draws):
+        for _ in range(DRAWS):
             shared = rng.standard_normal((texts.cases, len(labels)))[texts.case]
             own = rng.standard_normal(logits.shape)
             verdicts = judged(_softmax(logits + noise / np.sqrt(2) * (shared + APART * own)))
             fails[place] += verdicts == FAILS
             applies[place] += verdicts != NOT_JUDGED
+            advance(1)
     return Forecast(judged(probabilities.astype(np.float64)), fails, applies)
 
 
 def _softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
     shares: NDArray[np.float64] = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return shares / shares.sum(axis=1, keepdims=True)
+    shares /= shares.sum(axis=1, keepdims=True)
+    return shares

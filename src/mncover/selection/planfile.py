@@ -29,8 +29,8 @@ MOST_CASES = 100_000_000  # what a stranger's file may ask memory for
 class Plan:
     """What is needed to estimate the rates of whole tests from the cases drawn.
 
-    `models` are the names of the models of the earlier runs, `classes` their classes, and `suite` the
-    fingerprint of the whole suite.
+    `models` are the names of the models of the earlier runs, `classes` their classes, and
+    `suite` the fingerprint of the whole suite.
     """
 
     suite: str
@@ -64,7 +64,14 @@ class Plan:
         """Make a plan from what `to_json` returned; the value is not trusted."""
         try:
             return cls._read(value)
-        except (KeyError, TypeError, ValueError, OverflowError, binascii.Error, zlib.error) as error:
+        except (
+            KeyError,
+            TypeError,
+            ValueError,
+            OverflowError,
+            binascii.Error,
+            zlib.error,
+        ) as error:
             raise TextError(
                 "the plan of the suite cannot be read; make it again with `mncover plan`."
             ) from error

@@ -39,8 +39,8 @@ class Prospect:
 def prospect(expected: Outlook, way: str, total: int) -> Prospect:
     """Return the standard error to expect of each test's rate.
 
-    `random` draws from the suite as a whole. Only `planned` has strata; what the regression explains
-    beyond them is not counted.
+    `random` draws from the suite as a whole. Only `planned` has strata; what the regression
+    explains beyond them is not counted.
     """
     if way == "planned":
         return Prospect(way, total, _planned(expected, total))

@@ -1,4 +1,4 @@
-"""A logistic regression with a penalty, and an intercept for each test that shrinks to the common one."""
+"""A logistic regression with a penalty; the intercept of each test shrinks to the common one."""
 
 from __future__ import annotations
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mncover.selection.allocation import Ints, Outlook, apportion, for_equal_error
+from mncover.selection.allocation import Ints, Outlook, apportion, for_equal_error, sums
 
-PER_STRATUM, MOST_STRATA = 6, 16
+PER_STRATUM, MOST_STRATA = 8, 10
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,8 @@ def strata_of(expected: Outlook, total: int) -> Strata:
         doubt = np.cumsum(spread[mine])
         place = np.minimum((doubt - spread[mine] / 2) / doubt[-1] * parts, parts - 1)
         _, place = np.unique(place.astype(np.int64), return_inverse=True)
-        held, each = np.bincount(place, spread[mine]), np.bincount(place)
+        each = np.bincount(place)
+        held = sums(place, spread[mine], len(each))
         stratum[mine] = len(sizes) + place
         tests += [test] * len(each)
         taken += apportion(held, each, int(n), min(2, int(n) // len(each))).tolist()
