@@ -96,4 +96,5 @@ def _show(planner: Planner, size: int, output: Path | None, texts: int) -> None:
         highlight=False,
     )
     if output is not None:
-        print(f"{output}: {size:,} of {len(planner.cases):,} cases, {texts:,} texts.")
+        cases, all_texts = len(planner.cases), sum(planner.outline.sizes)
+        print(f"{output}: {size:,} of {cases:,} cases, {texts:,} of {all_texts:,} texts.")

@@ -96,8 +96,10 @@ class Outlook:
 
 def outlook(earlier: Earlier) -> Outlook:
     """Return what earlier runs let expect of a new version, with some doubt."""
-    fails = earlier.fails[:, TYPICAL].mean(axis=0) / DRAWS
-    judged = earlier.judged[:, TYPICAL].mean(axis=0) / DRAWS
+    # Several runs show themselves how versions differ, so less noise is put on top of them.
+    noises = slice(0 if len(earlier.verdicts) > 1 else TYPICAL, TYPICAL + 1)
+    fails = earlier.fails[:, noises].mean(axis=(0, 1)) / DRAWS
+    judged = earlier.judged[:, noises].mean(axis=(0, 1)) / DRAWS
     typical = (earlier.sums(judged) / np.maximum(earlier.sizes, 1))[earlier.test]
     judged = np.where(typical < 1, (1 - DOUBT_JUDGED) * judged + DOUBT_JUDGED * typical, 1.0)
     fails = (1 - DOUBT) * fails + DOUBT * judged / 2
