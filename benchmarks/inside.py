@@ -95,7 +95,7 @@ def some(rows: Rows, places: NDArray[np.int64]) -> Rows:
 
 def coverage_of(name: str, shared: Path) -> Coverage:
     """Load a model, which is put together on first use."""
-    folder = cache_folder("models") / name
+    folder = cache_folder() / "models" / name
     if not folder.is_dir():
         assemble(shared, name, folder)
     return Coverage(str(folder), progress=False)

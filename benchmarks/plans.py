@@ -59,7 +59,7 @@ class Versions:
     def rates(self, name: str) -> tuple[Floats, Floats]:
         """Return the rate of each test, and how many of its cases are judged."""
         verdicts, n = self.verdicts(name), len(self.suite.tests)
-        judged = np.bincount(self.test, verdicts != NOT_JUDGED, n)
+        judged = np.bincount(self.test, verdicts != NOT_JUDGED, n).astype(np.float64)
         return np.bincount(self.test, verdicts == FAILS, n) / np.maximum(judged, 1), judged
 
 

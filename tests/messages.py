@@ -27,6 +27,9 @@ VARIES = re.compile(r"\{[^{}]*\}")
 # A message with fewer characters of its own only passes on another one, as "{path}: {error}" does.
 OWN = 12
 
+# Functions whose names say nothing of what they are called with.
+CALLED = ("brief", "counted", "len", "sorted", "str", "type")
+
 # What the variables of a function may hold, by their names.
 Strings = dict[str, list[str]]
 
@@ -152,7 +155,7 @@ def _names(node: ast.AST) -> Iterator[str]:
         yield node.id
     else:
         for inner in ast.walk(node):
-            if isinstance(inner, ast.Name) and inner.id not in ("len", "sorted", "str", "type"):
+            if isinstance(inner, ast.Name) and inner.id not in CALLED:
                 yield inner.id
 
 

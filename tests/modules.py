@@ -20,7 +20,7 @@ ITEM = re.compile(r"^- `([\w/]+\.py)`: (.+)$", re.M)
 
 # From the highest layer to the lowest; the files at the top of the package come first.
 ROOMS = (
-    *("", "cli", "paper", "augment", "masks", "engine"),
+    *("", "plugins", "cli", "paper", "augment", "masks", "engine"),
     *("report", "selection", "suites", "criteria", "data"),
 )
 

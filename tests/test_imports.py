@@ -21,6 +21,8 @@ ROOT = Path(__file__).resolve().parents[1]
 # Optional packages, and the modules that may import them.
 OPTIONAL = {
     "pyarrow": {"mncover.suites.formats.records"},
+    "pandas": {"mncover.report.frames"},
+    "datasets": {"mncover.suites.formats.hub"},
     "matplotlib": {"mncover.report.plots"},
     "jinja2": {"mncover.report.html"},
     "tomli": {"mncover.data.files"},
@@ -56,6 +58,7 @@ def test_optional_packages_are_imported_in_one_place(
 READING = [
     ["report", "--failures", "2"],
     ["report", "--format", "github", "--junit", "out.xml"],
+    ["report", "--max-failing", "4", "--since", "run.mncover", "--fail-on-new-failures"],
     ["json", "--texts"],
     ["html"],
     ["combine", "run.mncover", "run.mncover", "-o", "both.mncover"],
@@ -75,16 +78,21 @@ SUITE = """
 """
 SCRIPT = """
 import json, sys
-from mncover import Finder
+from mncover import Coverage, Finder
+read = Coverage.load("run.mncover")
+read.report("json")
+tables = len(read.result().texts()), len(read.result().cases()), len(read.result().tests())
+if tables != (4, 4, 2) or {"pandas", "pyarrow", "datasets"} & set(sys.modules):
+    sys.exit(f"{tables}, or a package that reading does not need")
 from mncover.cli import main
 code = max(main(arguments) for arguments in json.loads(sys.argv[1]))
-heavy = {"torch", "transformers", "numba"} & set(sys.modules)
+heavy = {"torch", "transformers", "numba", "datasets"} & set(sys.modules)
 sys.exit(f"imported {heavy}" if heavy else code)
 """
 
 
 def test_commands_that_only_read_do_not_import_torch(tmp_path: Path) -> None:
-    cov = fresh().update(POOL[:4], context=["a", "a", "b", "b"], gains=True)
+    cov = fresh().update(POOL[:4], ["a", "a", "b", "b"], labels=[0, 1, 2, 0], gains=True)
     cov.save(tmp_path / "run.mncover")
     (tmp_path / "tests.jsonl").write_text(SUITE.lstrip())
     done = subprocess.run(
@@ -99,6 +107,7 @@ def test_commands_that_only_read_do_not_import_torch(tmp_path: Path) -> None:
 
 
 def test_public_names_are_there_and_others_are_refused() -> None:
+    assert dir(mncover) == sorted(mncover.__all__)
     for name in mncover.__all__:
         assert getattr(mncover, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'Coverag'"):

@@ -18,6 +18,7 @@ from mncover.types import __version__ as __version__
 if TYPE_CHECKING:
     from mncover.coverage import Coverage as Coverage
     from mncover.masks.masks import Masks as Masks
+    from mncover.plugins.training import SuiteCallback as SuiteCallback
     from mncover.selection.finder import Finder as Finder
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "MnCoverError",
     "Result",
     "Settings",
+    "SuiteCallback",
     "__version__",
 ]
 
@@ -35,7 +37,12 @@ _LATE = {
     "Coverage": "mncover.coverage",
     "Finder": "mncover.selection.finder",
     "Masks": "mncover.masks.masks",
+    "SuiteCallback": "mncover.plugins.training",
 }
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 def __getattr__(name: str) -> Any:

@@ -6,7 +6,7 @@ imported when a model is given, not before: data files are read and reported wit
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,21 +14,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mncover.criteria import chosen_criteria
 from mncover.data import datafile
 from mncover.data.files import Say, silent
 from mncover.data.identity import Run
-from mncover.data.results import REDUNDANT_AT, Result, summarize
 from mncover.data.store import CoverageData
-from mncover.errors import MismatchError, ModelError, TextError
-from mncover.report import plots
-from mncover.selection.estimates import estimates_of
+from mncover.errors import MismatchError, ModelError
+from mncover.report.reading import Reading
 from mncover.selection.filters import Selection, greedy, sequential_filter
 from mncover.selection.sets import DRAWS, THRESHOLDS, Comparison, Curve, compare_sets, saturation
-from mncover.suites.judging import judge_data
+from mncover.suites import intake
+from mncover.suites.formats.records import Fields
 from mncover.suites.model import How
-from mncover.suites.rows import Rows, label_numbers
-from mncover.types import Settings, Text, check_cases, check_texts
+from mncover.types import Settings
 
 if TYPE_CHECKING:
     from mncover.augment.records import Augmented
@@ -38,20 +35,24 @@ if TYPE_CHECKING:
     from mncover.masks.masks import Masks
 
 
-class Coverage:
+class Coverage(Reading):
     """Measures how much of a model's inside texts exercise.
 
-    `model` and `tokenizer` are Hugging Face objects, or a folder or hub name. The model is used
-    where it is (CPU or GPU) and left as it was found; `device` and `dtype` are for a model that
-    is loaded by name. With `masks`, or the path of a file of them, mnCover is measured beside
-    Cover. `criteria` names what to measure instead. `kernels` is one of
-    `mncover.engine.kernels.KERNELS`. `progress` None shows bars only on a terminal. With
-    `signatures`, a small vector of what the model made of it is kept for each text.
+    `model` and `tokenizer` are Hugging Face objects, or a folder or hub name; a pipeline, a
+    sentence-transformers model and a PEFT model are unwrapped. The model is used where it is (CPU
+    or GPU) and left as it was found; `device` and `dtype` are for a model that is loaded by name.
+    With `masks`, or the path of a file of them, mnCover is measured beside Cover. `criteria` names
+    what to measure instead. `kernels` is one of `mncover.engine.kernels.KERNELS`. `progress` None
+    shows bars only on a terminal. With `signatures`, a small vector of what the model made of it
+    is kept for each text.
 
         cov = Coverage("path/to/model", bins=10)
         cov.calibrate(train_texts)
         cov.update(["Not bad at all."], context="negation")
         print(cov.result().cover)
+
+    Texts come as a list, or as a table (a DataFrame, a data set, a dictionary of columns, a file
+    as a Path, `hf:NAME:SPLIT`), whose columns `text`, `pair`, `label` and `context` name.
     """
 
     def __init__(
@@ -71,10 +72,12 @@ class Coverage:
         progress: bool | None = None,
         signatures: bool = True,
     ) -> None:
+        from mncover.masks.assembly import assembled
+
         settings = Settings(bins, max_length, attention_weight)
         loading = (model, tokenizer, device, dtype)
         running = (batch_size, progress, kernels, signatures)
-        self._engine: Engine | None = _assembled(loading, settings, criteria, masks, running)
+        self._engine: Engine | None = assembled(loading, settings, criteria, masks, running)
         self._data: CoverageData | None = None
         self._recorder: Recorder | None = None
 
@@ -101,11 +104,13 @@ class Coverage:
         data = datafile.read(Path(path))
         if model is None:
             return cls._of(data, None)
+        from mncover.masks.assembly import assembled
+
         loading = (model, tokenizer, device, dtype)
         running = (batch_size, progress, kernels, data.space is not None or not len(data.table))
         identity = data.identity
         criteria = identity.names if masks is not None or identity.masks is None else None
-        engine = _assembled(loading, identity.settings, criteria, masks, running)
+        engine = assembled(loading, identity.settings, criteria, masks, running)
         engine.require_same_subject(identity)
         if data.space is not None:
             engine.use_space(data.space)
@@ -118,19 +123,28 @@ class Coverage:
         return cov
 
     def calibrate(
-        self, texts: Iterable[Text], cache: bool = True, labels: Sequence[Any] | None = None
+        self,
+        texts: Any,
+        cache: bool = True,
+        labels: Sequence[Any] | None = None,
+        *,
+        text: str | None = None,
+        pair: str | None = None,
+        label: str | None = None,
+        yardstick: bool = True,
     ) -> Coverage:
         """Learn the range of every neuron from texts, normally the training set.
 
         A second call widens the ranges by further texts. Once coverage was measured only the
         same ranges are accepted, because bins must not change under what was counted. With
         `cache`, ranges are kept in the user's cache folder and found again. `labels`, class
-        numbers or names, are for scores that look at the nearest training texts.
+        numbers or names, are for scores that look at nearest texts. With `yardstick`, a sample
+        runs again, to find what as many random texts reach.
         """
-        engine, checked = self.engine, check_texts(texts)
+        engine, fields = self.engine, Fields(text, pair, label)
+        checked, numbers = intake.given_pool(texts, fields, labels, engine.subject.labels)
         ranges = engine.calibrate(checked, cache)
-        if labels is not None and ranges.space is not None:
-            numbers = Rows.make(checked, labels=labels).numbered(engine.subject.labels).labels
+        if numbers is not None and ranges.space is not None:
             ranges = replace(ranges, space=ranges.space.labelled(numbers))
         if engine.ranges is not None:
             ranges = engine.ranges.merge(ranges)
@@ -142,24 +156,30 @@ class Coverage:
                 "coverage was already measured with other ranges: "
                 "calibrate on the same texts, or start with a new Coverage."
             )
-        engine.use_ranges(ranges)
+        engine.settle(ranges, checked, yardstick and known is None, cache)
         return self
 
     def update(
         self,
-        texts: Iterable[Text],
+        texts: Any,
         context: str | Sequence[str] = "",
         labels: Sequence[Any] | None = None,
         gains: bool = False,
+        *,
+        text: str | None = None,
+        pair: str | None = None,
+        label: str | None = None,
     ) -> Coverage:
         """Measure texts and add their hits, kept apart under `context`.
 
-        `context` is one name, or one per text; texts of one context are then measured together,
-        in the order in which contexts first appear. `labels` are class numbers or names. With
-        `gains`, what each text adds in that order is recorded too, which takes a little longer.
+        `context` is one name, or one per text, or a column of a table; texts of one context are
+        measured together, in the order in which contexts first appear. `labels` are class numbers
+        or names. With `gains`, what each text adds in that order is recorded too, which takes a
+        little longer.
         """
         engine, recorder = self.engine, self._require_recorder()
-        rows = Rows.make(check_texts(texts), context, labels).numbered(engine.subject.labels)
+        found = intake.given_rows(texts, Fields(text, pair, label), context, labels)
+        rows = found.without_cases().numbered(engine.subject.labels)
         if not gains:
             recorder.record(rows)
             return self
@@ -170,37 +190,50 @@ class Coverage:
 
     def run(
         self,
-        suite: Rows,
+        suite: Any,
         output: str | Path,
-        train: Sequence[Text] | Rows | None = None,
+        train: Any = None,
         classes: How = "auto",
         say: Say = silent,
         reuse: bool = False,
+        *,
+        text: str | None = None,
+        pair: str | None = None,
+        label: str | None = None,
+        context: str | None = None,
     ) -> Coverage:
-        """Run a suite of tests or a list of texts in order and write the data file.
+        """Run a suite of tests or texts, from a file or handed in, and write the data file.
 
         What was measured before is left alone: the result is another object, of this run. With
-        `train`, it calibrates first. An interrupted run resumes; with `reuse`, one that is
-        finished is read instead. `classes` says how the model's classes correspond to the
-        suite's, and `say` is told what a person should know.
+        `train`, it calibrates first. Strings are paths here. An interrupted run resumes; with
+        `reuse`, one that is finished is read instead. `classes` says how the model's classes
+        correspond to the suite's, and `say` is told what a person should know.
         """
         from mncover.engine.recorder import SuiteRun
 
-        job = SuiteRun(self.engine, suite, Path(output), classes, say)
-        if isinstance(train, Rows):
-            self.calibrate(train.texts, labels=_usable(train.labels, self.engine.subject.labels))
-        elif train is not None:
-            self.calibrate(train)
+        rows = intake.given_suite(suite, Fields(text, pair, label, context))
+        job = SuiteRun(self.engine, rows, Path(output), classes, say)
+        if train is not None:
+            self.calibrate(intake.given_train(train, Fields(text, pair, label)))
         data = (job.finished() if reuse else None) or job.run()
         return Coverage._of(data, self._engine)
 
-    def gain(self, texts: Iterable[Text], metric: str | None = None) -> NDArray[np.float64]:
+    def gain(
+        self,
+        texts: Any,
+        metric: str | None = None,
+        *,
+        text: str | None = None,
+        pair: str | None = None,
+    ) -> NDArray[np.float64]:
         """Return what each text would add to a criterion now; nothing changes."""
         engine, recorder = self.engine, self._require_recorder()
         name = engine.check(metric or engine.main)
-        return engine.gains(check_texts(texts), recorder.total[name], name)
+        return engine.gains(intake.given_texts(texts, text, pair), recorder.total[name], name)
 
-    def signatures(self, texts: Iterable[Text]) -> NDArray[np.float32]:
+    def signatures(
+        self, texts: Any, *, text: str | None = None, pair: str | None = None
+    ) -> NDArray[np.float32]:
         """Return a small vector of what the model made of each text, [texts, numbers].
 
         Vectors compare if they come from one model, calibrated on the same texts. A text without
@@ -209,74 +242,93 @@ class Coverage:
         engine = self.engine
         if engine.space is None:
             engine.require_ranges()
-        return engine.answers(check_texts(texts))[1].astype(np.float32)
+        return engine.answers(intake.given_texts(texts, text, pair))[1].astype(np.float32)
 
     def filter(
         self,
-        cases: Iterable[Text | Sequence[Text]],
+        cases: Any,
         threshold: float = 0.0,
         on_top: bool = False,
         metric: str | None = None,
+        *,
+        text: str | None = None,
+        pair: str | None = None,
     ) -> Selection:
         """Visit cases in order; keep those that add more than `threshold` to what was kept.
 
-        A case is a list of texts, or one text. It starts from nothing kept, or, with `on_top`,
-        from what this object has covered. `metric` is the criterion whose gain decides. Nothing
-        in this object changes.
+        A case is a list of texts, one text, or a row of a table. It starts from nothing kept, or,
+        with `on_top`, from what this object has covered. `metric` is the criterion whose gain
+        decides. Nothing in this object changes.
         """
         engine, recorder = self.engine, self._require_recorder()
         name = engine.check(metric or engine.main)
         bits = engine.new_bits(name)
         if on_top:
             bits |= recorder.total[name]
-        return sequential_filter(engine, check_cases(cases), threshold, bits, name)
+        return sequential_filter(
+            engine, intake.given_cases(cases, text, pair), threshold, bits, name
+        )
 
     def greedy(
         self,
-        cases: Iterable[Text | Sequence[Text]],
+        cases: Any,
         budget: int | None = None,
         threshold: float = 0.0,
         metric: str | None = None,
+        *,
+        on_top: bool = False,
+        text: str | None = None,
+        pair: str | None = None,
     ) -> Selection:
         """Take the case that adds most to those taken before, again and again.
 
-        It starts from nothing and ends after `budget` cases, or when none adds more than
-        `threshold`. `kept` is in the order of taking. Nothing in this object changes.
+        It starts from nothing, or with `on_top` from what was covered, and ends after `budget`
+        cases, or when none adds more than `threshold`. `kept` is in that order. Nothing changes.
         """
         engine = self._calibrated()
         name = engine.check(metric or engine.main)
-        return greedy(engine, check_cases(cases), name, budget, threshold)
+        start = self._require_recorder().total[name] if on_top else None
+        given = intake.given_cases(cases, text, pair)
+        return greedy(engine, given, name, budget, threshold, start)
 
     def curve(
         self,
         name: str,
-        texts: Iterable[Text],
+        texts: Any,
         thresholds: Sequence[float] = THRESHOLDS,
         seeds: Sequence[int] = (),
+        *,
+        text: str | None = None,
+        pair: str | None = None,
     ) -> list[Curve]:
         """Return how coverage grows with the number of texts, unfiltered and filtered.
 
         There is a curve for each criterion, threshold, and order: the given one, and one shuffled
         by each of `seeds`. Nothing in this object changes.
         """
-        return saturation(self._calibrated(), name, check_texts(texts), thresholds, seeds)
+        found = intake.given_texts(texts, text, pair)
+        return saturation(self._calibrated(), name, found, thresholds, seeds)
 
     def compare(
         self,
-        sets: Mapping[str, Sequence[Text]],
+        sets: Mapping[str, Any],
         texts: int | None = None,
         draws: int = DRAWS,
         seed: int = 0,
+        *,
+        text: str | None = None,
+        pair: str | None = None,
     ) -> list[Comparison]:
         """Compare sets of texts by each criterion: what each covers, alone and with the others.
 
         Equally many `texts` are drawn from each set, `draws` times. Nothing in this object changes.
         """
-        return compare_sets(self._calibrated(), sets, texts, draws, seed)
+        found = intake.given_sets(sets, text, pair)
+        return compare_sets(self._calibrated(), found, texts, draws, seed)
 
     def augment(
         self,
-        seeds: Iterable[Text],
+        seeds: Any,
         transforms: Sequence[str] = (),
         guide: str = "cover",
         similarity: float = 0.85,
@@ -285,6 +337,9 @@ class Coverage:
         seed: int = 0,
         encoder: str | Path | None = None,
         resources: Resources | None = None,
+        *,
+        text: str | None = None,
+        pair: str | None = None,
     ) -> Augmented:
         """Grow a list of texts by variants that make the model do something new: Algorithm 1.
 
@@ -305,31 +360,7 @@ class Coverage:
         settings = AugmentSettings(
             tuple(grower.transforms), check_guide(guide), similarity, threshold, max_iter, seed
         )
-        return grower.grow(check_texts(seeds), settings)
-
-    def result(self, redundant_at: float = REDUNDANT_AT) -> Result:
-        """Return the numbers: each criterion by kind, layer, head and context.
-
-        A text counts as redundant if its novelty is at most `redundant_at`.
-        """
-        outcomes, estimates = tuple(judge_data(self.data)), estimates_of(self.data)
-        return summarize(self.data, outcomes, redundant_at, estimates)
-
-    def plot_contexts(self) -> Any:
-        """Return a matplotlib figure of what each context covers, and what only it covers."""
-        return plots.contexts_figure(self.result())
-
-    def plot_layers(self) -> Any:
-        """Return a matplotlib figure of the coverage of words and attention in each layer."""
-        return plots.layers_figure(self.result())
-
-    def plot_heads(self) -> Any:
-        """Return a matplotlib figure of the coverage of every attention head."""
-        return plots.heads_figure(self.result())
-
-    def save(self, path: str | Path) -> None:
-        """Write everything measured to a data file, replacing it in one step."""
-        datafile.write(self.data, Path(path))
+        return grower.grow(intake.given_texts(seeds, text, pair), settings)
 
     def __or__(self, other: Coverage) -> Coverage:
         if not isinstance(other, Coverage):
@@ -340,7 +371,7 @@ class Coverage:
     def data(self) -> CoverageData:
         """Everything measured, as the reading half knows it."""
         if self._data is None:
-            self._data = CoverageData(self.engine.identity())
+            self._data = CoverageData(self.engine.identity(), self.engine.calibration)
         if self._recorder is not None:
             self._recorder.close()
         return self._data
@@ -367,28 +398,3 @@ class Coverage:
         if self._recorder is None:
             self._recorder = Recorder(engine, self.data, Run.start())
         return self._recorder
-
-
-def _usable(labels: Sequence[Any], classes: Sequence[str]) -> Sequence[Any] | None:
-    """Return training labels if they are the model's classes; others are about something else."""
-    try:
-        return label_numbers(labels, classes)
-    except TextError:
-        return None
-
-
-def _assembled(
-    loading: tuple[Any, Any, str | None, str],
-    settings: Settings,
-    criteria: Sequence[str] | None,
-    masks: Masks | str | Path | None,
-    running: tuple[int | None, bool | None, str, bool],
-) -> Engine:
-    """Return an engine; the one place where one is made."""
-    from mncover.engine.engine import Engine
-    from mncover.engine.loading import load_subject
-    from mncover.masks.masks import Masks
-
-    given = masks if masks is None or isinstance(masks, Masks) else Masks.load(masks)
-    chosen = chosen_criteria(criteria, given is not None)
-    return Engine(load_subject(*loading), settings, chosen, given, *running)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import unicodedata
 from collections.abc import Collection, Iterable, Sequence
@@ -31,32 +32,25 @@ def are_texts(values: Collection[Any]) -> bool:
 
 
 def check_texts(texts: Iterable[Any]) -> list[Text]:
-    """Return the texts as a list; refuse what is no text, naming its place.
-
-    A lone string is refused, because it would be read as a list of one-letter texts.
-    """
-    if isinstance(texts, str):
-        raise TextError("expected a list of texts, got a single string: put it in a list.")
+    """Return the texts as a list; refuse what is no text, naming its place."""
     checked = list(texts)
     for index, text in enumerate(checked):
         if not is_text(text):
             raise TextError(
-                f"text {index} must be a string or a tuple of two strings, got {text!r:.80}."
+                f"text {index} must be a string or a tuple of two strings, got {brief(text, 80)}."
             )
     return checked
 
 
 def check_cases(cases: Iterable[Any]) -> list[list[Text]]:
     """Return the cases as lists of texts; a text that stands alone is a case of one."""
-    if isinstance(cases, str):
-        raise TextError("expected a list of cases, got a single string: put it in a list.")
     checked: list[list[Text]] = []
     for index, case in enumerate(cases):
         texts = [case] if is_text(case) else case
         if not isinstance(texts, Sequence) or not all(is_text(text) for text in texts):
             raise TextError(
                 f"case {index} must be a list of texts (strings or tuples of two strings), "
-                f"got {case!r:.80}."
+                f"got {brief(case, 80)}."
             )
         checked.append(list(texts))
     return checked
@@ -111,9 +105,57 @@ def shorten(text: Text, width: int = 60) -> str:
     >>> shorten("one two three", 9)
     'one two …'
     """
-    flat = " | ".join((text,) if isinstance(text, str) else text)
-    flat = " ".join(flat.split())
-    return flat if len(flat) <= width else flat[: width - 1] + "…"
+    both = (text,) if isinstance(text, str) else text
+    return fitted([" ".join(part.split()) for part in both], width)
+
+
+def fitted(parts: Sequence[str], width: int) -> str:
+    """Join the one or two parts of a text, cut to `width`; both are seen, however long they are.
+
+    >>> fitted(["one two three four", "five six"], 20)
+    'one two … | five six'
+    """
+    left, cut = width - 3 * (len(parts) - 1), list(parts)
+    for done, place in enumerate(sorted(range(len(parts)), key=lambda i: len(parts[i]))):
+        room = left // (len(parts) - done)  # what a short part leaves is for the other
+        if len(cut[place]) > room:
+            cut[place] = cut[place][: room - 1] + "…"
+        left -= len(cut[place])
+    return " | ".join(cut)
+
+
+def brief(value: Any, width: int = 60) -> str:
+    """Return the beginning of a value as Python writes it, for messages, whatever the value is."""
+    try:
+        return repr(value)[:width]
+    except (RecursionError, ValueError):  # nested too deeply, or a number of thousands of digits
+        return f"a {type(value).__name__}"
+
+
+def counted(number: int, thing: str) -> str:
+    """Return a number of things.
+
+    >>> counted(1, "text"), counted(2000, "text")
+    ('1 text', '2,000 texts')
+    """
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+MOST_NAMES = 10  # of which a message lists all
+
+
+def suggestion(name: str, known: Sequence[str]) -> str:
+    """Return what to say after a name that is not known: the nearest names, or all there are.
+
+    >>> suggestion("negaton", ["negation", "typos"]), suggestion("x", ["negation", "typos"])
+    ("did you mean 'negation'?", 'there are negation, typos.')
+    """
+    folded = {one.casefold(): one for one in known}
+    near = [folded[one] for one in difflib.get_close_matches(name.casefold(), folded, n=3)]
+    if near:
+        return f"did you mean {' or '.join(map(repr, near))}?"
+    more = f", … ({len(known):,} in all)" if len(known) > MOST_NAMES else ""
+    return f"there are {', '.join(known[:MOST_NAMES])}{more}."
 
 
 # Characters that reorder what is shown, and line ends that few programs know as such.
@@ -152,7 +194,14 @@ def display_percent(share: float, digits: int = 2) -> str:
 
 
 def html_table(title: str, names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table with a title; whatever the cells hold is shown as text."""
+    """Return a table with a title; whatever the cells hold is shown as text.
+
+    Columns in which every cell is empty or a dash are left out.
+    """
+    filled = [
+        i for i in range(len(names)) if not rows or any(row[i] not in ("", "-") for row in rows)
+    ]
+    names, rows = [names[i] for i in filled], [[row[i] for i in filled] for row in rows]
     head = "".join(f"<th>{escape(name)}</th>" for name in names)
     body = "".join(
         "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"

@@ -184,7 +184,7 @@ def test_a_coverage_object_augments_without_changing(tmp_path: Path) -> None:
     names = ("RandomSwap", "WordSwapQWERTY")
     coverage = bench.coverage()
     found = coverage.augment(seeds, names, similarity=0.2, max_iter=3, seed=2, encoder=tmp_path)
-    assert not coverage.result().texts
+    assert not coverage.result().n_texts
     changes = {name: transform(name) for name in names}
     settings = AugmentSettings(names, "cover", 0.2, 0.0, 3, 2)
     other = Grower(coverage.engine, bench.embedder(), changes, Resources())

@@ -11,7 +11,8 @@ import pytest
 
 from mncover.cli import main
 from mncover.coverage import Coverage
-from mncover.selection.estimates import rates_of
+from mncover.data.store import CoverageData
+from mncover.selection.estimates import estimates_of
 from mncover.selection.planfile import plan_of
 from mncover.suites.expectations import Expectation
 from mncover.suites.formats import load_suite, save_suite
@@ -54,6 +55,10 @@ def small_run(material: Material, *more: str) -> list[str]:
         argument if argument != str(material.suite) else "small.jsonl"
         for argument in material.run("-o", "new.mncover", *more)
     ]
+
+
+def rates_of(data: CoverageData) -> dict[str, tuple[float | None, float, float]]:
+    return {one.test: (one.rate, one.low, one.high) for one in estimates_of(data)}
 
 
 def planned(*more: str) -> list[str]:
@@ -165,6 +170,29 @@ def test_predictions_made_elsewhere_give_the_same_estimates(
     )
     assert main(["suite", "judge", "small.jsonl", "said.txt"]) == 0
     assert "95 % interval" in capsys.readouterr().out
+
+
+def test_gates_check_estimates_and_leave_chance_alone(
+    material: Material, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(planned("--quiet")) == 0
+    assert main(small_run(material, "--quiet")) == 0
+    rate, low, high = rates_of(Coverage.load("new.mncover").data)["sentences"]
+    assert rate is not None
+    assert low > 0.03
+    capsys.readouterr()
+    for limit, code in ((low - 0.02, 2), ((low + rate) / 2, 0), (high, 0)):
+        gate = f"sentences={100 * limit:.4f}%"
+        assert main(["report", "new.mncover", "--max-failing-test", gate]) == code
+        said = "".join(capsys.readouterr().err.split())
+        estimated = f"sentences:anestimated{100 * rate:.2f}%ofallcasesfail"
+        assert (estimated in said) == (code == 2)
+
+
+def test_a_part_of_a_plan_gives_no_estimates(material: Material) -> None:
+    assert main(planned("--quiet")) == 0
+    assert main(small_run(material, "--quiet", "--test", "sentences")) == 0
+    assert Coverage.load("new.mncover").result().estimates == ()
 
 
 def test_two_earlier_runs_are_both_used(material: Material) -> None:

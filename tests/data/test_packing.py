@@ -23,6 +23,7 @@ from mncover.data.results import summarize
 from mncover.data.store import CoverageData
 from mncover.data.table import Table
 from mncover.data.threads import WORKERS, in_threads
+from mncover.errors import DataFileError
 from mncover.types import Settings
 from tests.engine.test_laws import POOL, fresh
 
@@ -64,6 +65,35 @@ def test_packed_bytes_follow_their_description_and_come_back(
         packed = maps.pack(bits, cells)
         assert packed == zlib.compress(expected, 6)
         np.testing.assert_array_equal(maps.unpack(packed, LAYOUT, cells), bits)
+
+
+@given(cells=st.integers(1, 130), seed=st.integers(0, 99), length=st.integers(1, 6))
+def test_a_cropped_map_has_what_texts_of_a_length_touch(cells: int, seed: int, length: int) -> None:
+    bits, width = some_bits(cells, seed), maps.ints_per_neuron(cells)
+    small = LAYOUT.cropped(length)
+    assert [site.shape for site in small.sites] == [
+        (1, min(3, length), 5),
+        (2, min(4, length), min(4, length)),
+    ]
+    expected = []
+    for site, part in LAYOUT.spans():
+        block = bits[part.start * width : part.stop * width].reshape(*site.shape, width)
+        columns = length if site.kind == "attention" else site.columns
+        expected += block[:, :length, :columns].ravel().tolist()
+    found = maps.unpack_cropped(maps.pack(bits, cells), LAYOUT, cells, length)
+    assert found.dtype == bits.dtype
+    assert found.tolist() == expected
+
+
+@pytest.mark.parametrize("length", [2, 9])
+def test_a_damaged_map_is_refused_when_it_is_cropped(length: int) -> None:
+    packed = maps.pack(some_bits(10, 0), 10)
+    raw = zlib.decompress(packed)
+    for wrong in (zlib.compress(raw + b"0"), zlib.compress(raw[:-1]), packed[:-3]):
+        with pytest.raises(DataFileError, match="does not have the size"):
+            maps.unpack_cropped(wrong, LAYOUT, 10, length)
+    with pytest.raises(DataFileError, match="cannot be decompressed"):
+        maps.unpack_cropped(b"no zlib", LAYOUT, 10, length)
 
 
 @given(cells=st.integers(1, 130), rows=st.integers(1, 5), heads=st.integers(1, 3))

@@ -116,12 +116,12 @@ def test_what_is_no_text_is_refused_with_its_place() -> None:
     with pytest.raises(TextError, match="single string"):
         cov.update("good")
     with pytest.raises(TextError, match="text 1 must be"):
-        cov.update(["good", 5])  # type: ignore[list-item]
+        cov.update(["good", 5])
     with pytest.raises(TextError, match="text 0 must be"):
-        cov.update([["a", "b"]])  # type: ignore[list-item]
+        cov.update([["a", "b"]])
     with pytest.raises(TextError, match="case 1 must be"):
-        cov.filter([["good"], [["a", "b"]]])  # type: ignore[list-item]
-    with pytest.raises(TextError, match="2 texts but 1 labels"):
+        cov.filter([["good"], [["a", "b"]]])
+    with pytest.raises(TextError, match="2 texts but 1 label"):
         cov.update(["a", "b"], labels=[1])
     with pytest.raises(TextError, match="none of the model's classes"):
         cov.update(["a"], labels=["sideways"])

@@ -22,6 +22,7 @@ from mncover.paper.figure4_table3 import (
 )
 from mncover.suites.formats import read_texts
 from mncover.suites.rows import Rows
+from mncover.types import display_percent
 from tests import tiny
 
 TRAIN = tiny.texts(20, seed=9)
@@ -99,6 +100,22 @@ def test_a_comparison_is_written_as_tables_and_pictures(
     assert (tmp_path / "compare-cover.png").read_bytes()[:4] == b"\x89PNG"
     with pytest.raises(SettingsError, match="fewer than 11"):
         compare_files(cov, sets, tmp_path, texts=11)
+
+
+def test_a_comparison_fits_80_columns(cov: Coverage, suite: Rows, tmp_path: Path) -> None:
+    names = ["a", "rather_long_name_of_a_set", *"bcdef"]
+    sets = {name: suite.texts[i : i + 12] for i, name in enumerate(names)}
+    shown = StringIO()
+    (found,) = compare_files(cov, sets, tmp_path, draws=5, console=Console(file=shown, width=80))
+    lines = [line for line in shown.getvalue().splitlines() if str(tmp_path) not in line]
+    assert max(map(len, lines)) <= 80
+    assert "…" not in "".join(lines)  # nothing is cut
+    for spread in (*found.alone, *found.only, found.overlap[1][0], found.overlap[6][5]):
+        for share in (spread.mean, spread.low, spread.high):
+            assert display_percent(share) in "".join(lines)
+    assert any(
+        line.split()[:3] == ["e,", "f", display_percent(found.overlap[6][5].mean)] for line in lines
+    )
 
 
 def test_sets_are_called_by_their_files(tmp_path: Path) -> None:

@@ -152,7 +152,7 @@ def test_what_cannot_be_trained_is_refused(base: str, tmp_path: Path) -> None:
     def train(texts: list[str], labels: list[int], where: str = base) -> None:
         fine_tune(where, TrainingSet(tuple(texts), tuple(labels)), 2, SHORT, 0)
 
-    with pytest.raises(TextError, match="2 texts but 1 labels"):
+    with pytest.raises(TextError, match="2 texts but 1 label"):
         train(["a", "b"], [0])
     with pytest.raises(TextError, match="text 1: the label 2 is not from 0 to 1"):
         train(["a", "b"], [0, 2])

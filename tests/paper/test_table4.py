@@ -104,7 +104,7 @@ def test_what_cannot_be_retrained_is_refused(job: Retraining) -> None:
         replace(job, extra={"a/b": job.train}).run()
     with pytest.raises(TextError, match="training texts and test texts"):
         replace(job, test=TrainingSet((), ())).run()
-    with pytest.raises(TextError, match="1 texts but 0 labels"):
+    with pytest.raises(TextError, match="1 text but 0 labels"):
         TrainingSet(("a",), ())
 
 

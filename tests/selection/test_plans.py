@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -216,7 +217,7 @@ def test_the_mean_over_all_possible_draws_is_the_truth_whatever_is_predicted() -
     for drawn in all_draws(strata):
         plan = Plan("", ("m",), LABELS, 0, earlier, drawn)
         rest = np.setdiff1d(np.arange(13), drawn.cases)
-        others = np.bincount(earlier.test[rest], guess[rest], 2)
+        others = np.bincount(earlier.test[rest], guess[rest], 2).astype(float)
         failing = Predicted(guess[drawn.cases], others)
         ran = np.bincount(earlier.test[drawn.cases], minlength=2)
         applies = Predicted(np.ones(6), (earlier.sizes - ran).astype(float))
@@ -243,7 +244,7 @@ def test_a_fitted_regression_changes_nothing_on_average() -> None:
     for seed in range(150):
         plan = Plan("", ("m",), LABELS, 0, earlier, draw(strata, seed))
         mine = estimate(plan, verdicts[plan.drawn.cases], folds(plan))
-        found.append([one.rate for one in mine[:2]])
+        found.append([float(one.rate or 0) for one in mine[:2]])
     spread = np.std(found, axis=0) / np.sqrt(150)
     assert (np.abs(np.mean(found, axis=0) - truth) <= 4 * spread).all()
 
@@ -450,7 +451,7 @@ def test_a_plan_comes_back_as_it_was_written(written: Path) -> None:
     assert again.read_bytes() == written.read_bytes()
 
 
-EDITS = {
+EDITS: dict[str, Callable[[list[str]], list[str]]] = {
     "a text": lambda lines: [line.replace("text 0", "txt 0") for line in lines],
     "a case left out": lambda lines: lines[:-1],
     "a label": lambda lines: [line.replace('"label": 1', '"label": 0') for line in lines],

@@ -92,7 +92,7 @@ def test_rates_count_failing_of_judged_cases_by_hand() -> None:
     assert [o.verdicts.tolist() for o in found] == [[0, 1], [0, -1], [-1]]
     assert [o.failure_rate for o in found] == [0.5, 1.0, None]
     assert [(o.judged, o.failing) for o in found] == [(2, 1), (1, 1), (0, 0)]
-    with pytest.raises(TextError, match="got 1 answers, but the suite has 6 texts"):
+    with pytest.raises(TextError, match="got 1 answer, but the suite has 6 texts"):
         judge_suite(suite, answers((1, 0)))
 
 
@@ -139,15 +139,20 @@ def test_the_outline_of_a_run_comes_back_from_plain_json() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"tests": None}, "not iterable"),
-        ({"labels": 3}, "not iterable"),
-        ({"classes": "magic"}, "correspond by auto"),
+        ({"tests": None}, "outline.tests must be a list"),
+        ({"labels": 3}, "outline.labels must be a list"),
+        ({"classes": "magic"}, "outline.classes must be one of auto"),
         ({"tests": [{"test": "t", "expectation": "inv"}]}, "no 'sizes'"),
         ({"tests": [{"test": 3}]}, "must be text"),
-        ({"tests": [{"test": "t", "type": "ABC"}]}, "'type' must be one of"),
+        (
+            {"tests": [{"test": "t", "type": "ABC", "sizes": [], "right": []}]},
+            "'type' must be one of",
+        ),
         ({"tests": [{"test": "t", "sizes": [1], "right": []}]}, r"zip\(\) argument"),
-        ({"tests": [{"test": "t", "sizes": [float("inf")], "right": [1]}]}, "infinity"),
-        ({"tests": ["t"]}, "no attribute"),
+        ({"tests": [{"test": "t", "sizes": [float("inf")], "right": [1]}]}, "whole number"),
+        ({"tests": [{"test": "t", "sizes": [1], "right": [{}]}]}, "must be a class"),
+        ({"tests": [{"test": "t", "sizes": [0], "right": [1]}]}, "whole number from 1"),
+        ({"tests": ["t"]}, "must be an object"),
     ],
 )
 def test_a_damaged_outline_is_refused_with_one_line(change: dict[str, Any], message: str) -> None:
@@ -303,7 +308,7 @@ def test_predictions_come_back_in_checklists_formats(
 @pytest.mark.parametrize(
     ("kind", "content", "message"),
     [
-        ("softmax", "0.5 0.5\n", "1 lines, but the suite has 2 texts"),
+        ("softmax", "0.5 0.5\n", "1 line, but the suite has 2 texts"),
         ("softmax", "0.5 0.5\nx\n", "line 2: not softmax"),
         ("pred_only", "1\n0.5\n", "line 2: not pred_only"),
         ("pred_only", "1\n-1\n", "negative classes"),

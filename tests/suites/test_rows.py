@@ -36,7 +36,7 @@ def written(path: Path, content: str) -> Rows:
 def test_one_context_serves_all_texts_and_lists_must_be_as_long_as_the_texts() -> None:
     rows = Rows.make(["a", "b"], "x", [1, None])
     assert (rows.contexts, list(rows.indices), rows.cases) == (["x", "x"], [0, 1], [-1, -1])
-    with pytest.raises(TextError, match="2 texts but 1 contexts"):
+    with pytest.raises(TextError, match="2 texts but 1 context"):
         Rows.make(["a", "b"], ["x"])
     with pytest.raises(TextError, match="2 texts but 3 labels"):
         Rows.make(["a", "b"], "x", [1, 2, 3])

@@ -176,6 +176,17 @@ def test_a_text_format_in_the_registry_is_read_copied_and_listed(
         read_texts(tmp_path / "s.docx")
 
 
+@pytest.mark.parametrize(("name", "between"), [("long.csv", ","), ("long.tsv.gz", "\t")])
+def test_fields_may_be_longer_than_the_csv_module_takes(
+    name: str, between: str, tmp_path: Path
+) -> None:
+    long = "word " * 50_000
+    path = write(tmp_path, name, f"text{between}label\n{long}{between}1\n")
+    assert read_texts(path).texts == [long]
+    copy_records(path, [(0, long)], 1, tmp_path / f"few.{name}")
+    assert read_texts(tmp_path / f"few.{name}").texts == [long]
+
+
 @pytest.mark.parametrize(
     ("name", "content", "copied"),
     [

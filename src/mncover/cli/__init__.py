@@ -1,7 +1,7 @@
 """The command line: a thin shell around the library. Importing it does not import torch.
 
 A command prints what a person needs, and an error is one line. Exit codes: 0 fine, 1 error,
-2 coverage below `--fail-under`, 130 interrupted.
+2 a gate such as `--max-failing` or `--fail-under` does not hold, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -16,6 +17,7 @@ import typer
 
 from mncover.cli import (
     augment,
+    cache,
     debug,
     demo,
     found,
@@ -30,7 +32,7 @@ from mncover.cli import (
     suite,
 )
 from mncover.cli.options import Command
-from mncover.errors import MnCoverError
+from mncover.errors import MnCoverError, elided, needs_run
 from mncover.types import __version__
 
 OK, ERROR, BELOW, INTERRUPTED = 0, 1, 2, 130
@@ -47,8 +49,14 @@ app = typer.Typer(
 
 @app.callback(invoke_without_command=True)
 def _start(
+    context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show where an error was raised, for a bug report.")
+    ] = False,
 ) -> None:
+    if debug and context.invoked_subcommand is not None:
+        context.find_root().obj.append(True)
     if version:
         print(f"mncover {__version__}")
         raise typer.Exit(0)
@@ -77,7 +85,7 @@ _COMMANDS: tuple[Command, ...] = (
 )
 for _command in _COMMANDS:
     app.command()(_command)
-for _group in (suite, reproduce, debug):
+for _group in (suite, reproduce, cache, debug):
     app.add_typer(_group.app, name=_group.__name__.rpartition(".")[2])
 
 
@@ -88,18 +96,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     gc.set_threshold(100_000)
     command = typer.main.get_command(app)
     args = None if arguments is None else list(arguments)
+    debug: list[bool] = []  # not empty once the option was met
     try:
-        code = command.main(args=args, prog_name="mncover", standalone_mode=False)
+        with needs_run():
+            code = command.main(args=args, prog_name="mncover", standalone_mode=False, obj=debug)
     except KeyboardInterrupt:
         print("Interrupted.", file=sys.stderr)
         return INTERRUPTED
     except Exception as error:
+        if debug:
+            traceback.print_exception(error)
         return _explain(error)
     return code if isinstance(code, int) else OK
 
 
+_BUG = "This is a bug: please report this with the output of `mncover --debug …`, the same command."
+
+
 def _explain(error: Exception) -> int:
-    """Say in one line what went wrong; an error that nobody foresaw is raised again."""
+    """Say in one line what went wrong, also if nobody foresaw it."""
     if isinstance(error, MnCoverError):
         return _fail(str(error))
     if isinstance(error, BrokenPipeError):  # the reader, such as `head`, has seen enough
@@ -112,9 +127,9 @@ def _explain(error: Exception) -> int:
     # Typer may bring its own copy of click, so its exceptions are recognised by name.
     if type(error).__name__ == "Abort":
         return INTERRUPTED
-    if not hasattr(error, "format_message"):
-        raise error
-    return _explain_usage(error)
+    if hasattr(error, "format_message"):
+        return _explain_usage(error)
+    return _fail(elided(f"{type(error).__name__}: {' '.join(str(error).split())[:300]}. {_BUG}"))
 
 
 def _explain_usage(error: Any) -> int:
@@ -125,7 +140,8 @@ def _explain_usage(error: Any) -> int:
         return OK
     context = getattr(error, "ctx", None)
     hint = f" See: {context.command_path} --help" if context is not None else ""
-    return _fail(f"{message.rstrip('.')}.{hint}")
+    end = "" if message.endswith((".", "?", "!")) else "."
+    return _fail(f"{message}{end}{hint}")
 
 
 def _fail(message: str) -> int:

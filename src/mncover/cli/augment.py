@@ -10,6 +10,7 @@ from rich.console import Console
 
 from mncover.augment import transforms as t
 from mncover.cli import options as o
+from mncover.cli.checks import check_measuring, check_paths
 from mncover.cli.options import Config, argument, flag, listed, option
 from mncover.criteria import CRITERIA, chosen_criteria
 from mncover.errors import SettingsError
@@ -56,9 +57,11 @@ def augment(
     Each seed is changed by two transformations until the outcome raises the coverage and still
     means the same. An interrupted call resumes.
     """
-    from mncover.augment.grower import grow_file
-
     _check(target, guide, config)
+    check_measuring(model, config, seeds, vectors, file=output)
+    check_paths((encoder, masked_lm))
+    from mncover.augment.grower import grow_file  # brings torch
+
     grow_file(
         lambda: o.calibrated(model, config, quiet).engine,
         *(seeds, output),

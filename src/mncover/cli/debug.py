@@ -11,8 +11,10 @@ import typer
 
 from mncover.cli import options as o
 from mncover.cli.options import Config
+from mncover.data.cache import entries
 from mncover.data.datafile import read_header
 from mncover.data.files import cache_folder
+from mncover.data.places import in_bytes
 from mncover.types import __version__
 
 if TYPE_CHECKING:
@@ -35,23 +37,29 @@ PACKAGES = (
 @app.command("sys")
 def show_system() -> None:
     """Show versions, devices and the cache folder."""
-    import torch
-
     installed = {one.name.lower(): one.version for one in metadata.distributions()}
-    folder = cache_folder("ranges")
-    kept = list(folder.glob("*")) if folder.is_dir() else []
-    size = sum(path.stat().st_size for path in kept) / 2**20
+    folder, kept = cache_folder(), entries()
+    size = in_bytes(sum(entry.size for entry in kept))
     _show(
         {
             "mncover": __version__,
             "python": platform.python_version(),
             "platform": platform.platform(),
             **{name: installed.get(name, "not installed") for name in PACKAGES},
-            "threads": torch.get_num_threads(),
-            "cuda": torch.cuda.get_device_name() if torch.cuda.is_available() else "not available",
-            "cache": f"{folder} ({len(kept)} files, {size:.1f} MiB)",
+            **_devices(),
+            "cache": f"{folder} ({len(kept)} entries, {size})",
         }
     )
+
+
+def _devices() -> dict[str, Any]:
+    """Return what torch has to work with; nothing where only reports are installed."""
+    try:
+        import torch
+    except ModuleNotFoundError:
+        return {}
+    cuda = torch.cuda.get_device_name() if torch.cuda.is_available() else "not available"
+    return {"threads": torch.get_num_threads(), "cuda": cuda}
 
 
 @app.command("model")

@@ -15,12 +15,15 @@ from typing import TYPE_CHECKING, Annotated
 
 from rich.console import Console
 
-from mncover.cli.options import Config, option
+from mncover.cli.checks import check_paths
+from mncover.cli.gates import GATE_BROKEN
+from mncover.cli.options import Config, option, suite_texts
 from mncover.cli.run import measure
 from mncover.data.datafile import DEFAULT_NAME
 from mncover.data.files import cache_folder
 from mncover.errors import MissingExtraError
 from mncover.report.text import print_report
+from mncover.selection.gates import MaxFailing, check_failing
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -31,6 +34,7 @@ PREFIX = "base_model.model."
 SCALE = 32 / 16  # alpha / rank
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt")
 MAX_LENGTH = 32  # the demo's texts are short
+GATE = "5%"  # of the cases may fail
 
 
 def demo(
@@ -38,20 +42,30 @@ def demo(
 ) -> None:
     """Measure a bundled suite on a small sentiment model, offline."""
     console = Console()
+    check_paths(folder=folder)
     folder.mkdir(parents=True, exist_ok=True)
     suite, train = folder / "suite.jsonl", folder / "calibration.txt"
     for path in (suite, train):
         if not path.exists():  # the user may have edited it
             shutil.copy(HERE / path.name, path)
     console.print(
-        "A sentiment model (BERT, 6 layers) runs a suite of short opinions in eight contexts.\n"
+        "A sentiment model (BERT, 6 layers) runs eight tests of short opinions.\n"
         f"The suite is in {folder}; the model is made once, from installed packages.\n",
         markup=False,
         highlight=False,
     )
     model = demo_model()
     config = Config(train=str(train), max_length=MAX_LENGTH, output=str(folder / DEFAULT_NAME))
-    print_report(measure(str(model), suite, config, quiet=False).result(), console)
+    result = measure(str(model), suite_texts(suite, config), config, quiet=False).result()
+    print_report(result, console)
+    (check,) = check_failing(result, MaxFailing.parse(GATE), {})
+    console.print(
+        f"A gate for a build: mncover report {config.output} --max-failing {GATE}\n"
+        f"  {check.says} Exit code {0 if check.holds else GATE_BROKEN}.\n",
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )
     console.print(_next_steps(folder, model, config), markup=False, highlight=False, soft_wrap=True)
 
 
@@ -60,8 +74,9 @@ def _next_steps(folder: Path, model: Path, config: Config) -> str:
     variants = folder / "variants.jsonl"
     return (
         f"The data file is {config.output}. Try next:\n"
-        f"  mncover report {config.output} --sort -redundant --heads\n"
+        f"  mncover report {config.output} --sort -adds-little --heads\n"
         f"  mncover report {config.output} --failures 5\n"
+        f"  mncover report {config.output} --missing --train {config.train}\n"
         f"  mncover html {config.output}\n"
         f"  mncover select {config.output} --budget 20% -o {folder / 'smoke.jsonl'}\n"
         f"  mncover augment {measured} --target tests -o {variants}\n"
@@ -98,14 +113,14 @@ def _base_folder() -> Path:
 
 def _assemble(base: Path, folder: Path) -> None:
     from safetensors.torch import load_file
-    from transformers import AutoConfig, AutoModelForSequenceClassification
+    from transformers import AutoModelForSequenceClassification
 
-    from mncover.engine.loading import quiet_loading
+    from mncover.engine.loading import load_config, quiet_loading
 
-    config = AutoConfig.from_pretrained(base)
+    config = load_config(base)
     config.id2label = {0: "negative", 1: "positive"}
     config.label2id = {"negative": 0, "positive": 1}
-    model = AutoModelForSequenceClassification.from_config(config)
+    model = AutoModelForSequenceClassification.from_config(config, trust_remote_code=False)
     weights = model.state_dict()
     for name, value in load_file(base / "model.safetensors").items():
         if f"bert.{name}" in weights:

@@ -9,6 +9,7 @@ from typing import Annotated
 from rich.console import Console
 
 from mncover.cli import options as o
+from mncover.cli.checks import check_paths
 from mncover.cli.options import Config, option
 from mncover.errors import SettingsError
 from mncover.report.findings import found_by, print_found, to_json
@@ -30,6 +31,7 @@ def found(
     path = file or Path(config.output)
     if html is not None and html.suffix not in (".html", ".htm"):
         raise SettingsError(f"{html}: a page must end with .html.")
+    check_paths(file=html)
     finder = Finder(path, journal=journal_path(path))
     shown = found_by(finder, path)
     if html is not None:

@@ -10,11 +10,14 @@ from typing import Annotated, Any, cast, get_args
 from rich.console import Console
 
 from mncover.cli import options as o
+from mncover.cli.checks import check_paths
 from mncover.cli.options import Config, argument, listed, option, written
-from mncover.errors import MaskError, SettingsError, TextError
+from mncover.data.schema import Each, check_shape
+from mncover.errors import MaskError, SchemaError, SettingsError, TextError
 from mncover.masks.masks import Masks, Unseen
 from mncover.masks.settings import chosen_settings
 from mncover.report.describe import describe_masks
+from mncover.report.notes import KEEP_ALL, keep_all
 from mncover.types import display_percent
 
 TEST = "Texts to measure fidelity on, besides those held out."
@@ -64,6 +67,8 @@ def masks(
     named = [f"{name}={value}" for name, value in given.items() if value is not None]
     settings = chosen_settings(paper, [*named, *(setting or [])])
     _check(words or scores, config, unseen, sweep, plot)
+    learnt_from = None if words or scores else config.train
+    check_paths((model,), (learnt_from, test, words, scores), file=output)
     from mncover.engine.loading import load_subject
     from mncover.masks.sweep import learn_to_file, run_sweep
     from mncover.masks.wimask import fidelity_on
@@ -80,7 +85,10 @@ def masks(
     else:
         learn = partial(learn_to_file, quiet=quiet, unseen=cast("Unseen | None", unseen))
         found = learn(subject, o.train_texts(config), settings, output)
-    console.print(describe_masks(found.summary(top)))
+    summary = found.summary(top)
+    console.print(describe_masks(summary))
+    if keep_all(summary):
+        console.print(f"Warning: {KEEP_ALL} Raise sparse_words and sparse_pairs with --set.")
     say = partial(console.print, soft_wrap=True, markup=False)
     if test is not None:
         share = display_percent(fidelity_on(subject, found, judged, settings.max_length))
@@ -116,8 +124,10 @@ def _made(tokenizer: Any, words: Path | None, scores: Path | None) -> Masks:
         return Masks.from_words(tokenizer, filter(None, map(str.strip, content.splitlines())))
     try:
         found: Any = json.loads(content)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise MaskError(f"{path}: not JSON ({error}).") from error
-    if not isinstance(found, dict) or not all(type(v) in (int, float) for v in found.values()):
-        raise MaskError(f"{path}: must be one object that gives each word a number.")
+    try:
+        check_shape(found, Each(float), "scores")
+    except SchemaError as error:
+        raise MaskError(f"{path}: must be one object of words and numbers ({error}).") from error
     return Masks.from_scores(tokenizer, found)

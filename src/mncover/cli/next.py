@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text as Line
 
 from mncover.cli import options as o
+from mncover.cli.checks import check_paths
 from mncover.cli.options import Config, flag, option, written
 from mncover.cli.review import Review, require_terminal
 from mncover.errors import DataFileError, SettingsError
@@ -24,7 +25,7 @@ from mncover.selection.cases import cases_of
 from mncover.selection.finder import Batch, Finder
 from mncover.selection.journal import Verdict, journal_path
 from mncover.suites.judging import FAILS, NOT_JUDGED
-from mncover.types import display_percent, shorten, visible
+from mncover.types import counted, display_percent, shorten, visible
 
 SIZE, LONGEST = 50, 200
 FILLED = "A file with verdicts, such as a batch that was filled in; repeatable."
@@ -72,6 +73,7 @@ def next(
     if review:
         require_terminal()
     path = file or Path(config.output)
+    check_paths(file=output)
     finder = _finder(path, explore, seed)
     if not finder.has_inside:
         o.speaker(quiet)(OUTSIDE)
@@ -205,11 +207,12 @@ class _Call:
         left = len(self.finder.journal.pending)
         if review.queue:
             yield (
-                f"Judged now: {_n(len(review.judged), 'case')}, {wrong:,} wrong. In all "
-                f"{_n(len(self.finder.journal.verdicts), 'verdict')}, "
-                f"{_n(_failing(self.finder), 'failure')}; they are in {self.finder.journal.path}."
+                f"Judged now: {counted(len(review.judged), 'case')}, {wrong:,} wrong. In all "
+                f"{counted(len(self.finder.journal.verdicts), 'verdict')}, "
+                f"{counted(_failing(self.finder), 'failure')}; "
+                f"they are in {self.finder.journal.path}."
             )
-            what = f"To go on with {_n(left, 'case')}" if left else "For the next batch"
+            what = f"To go on with {counted(left, 'case')}" if left else "For the next batch"
             yield f"{what}: {self.command('--review')}"
 
     def command(self, *more: str) -> str:
@@ -249,15 +252,15 @@ def _made_of(batch: Batch, looked: set[int]) -> dict[str, Any]:
 def _so_far(known: dict[str, Any]) -> Iterator[str]:
     """Say what is known before the batch."""
     news = [f"{known[what]:,} {what}" for what in ("new", "changed") if known[what]]
-    beside, failing = f" ({', '.join(news)})" if news else "", _n(known["failing"], "failure")
+    beside, failing = f" ({', '.join(news)})" if news else "", counted(known["failing"], "failure")
     if known["verdicts"]:
-        yield f"So far: {_n(known['verdicts'], 'verdict')}{beside}, {failing}."
+        yield f"So far: {counted(known['verdicts'], 'verdict')}{beside}, {failing}."
     if known["not_judged"]:
-        yield f"{_n(known['not_judged'], 'case')} cannot be judged by the suite itself."
+        yield f"{counted(known['not_judged'], 'case')} cannot be judged by the suite itself."
     if known["pending"]:
         yield (
-            f"Without a verdict yet: {_n(known['pending'], 'case')} of earlier batches. They are "
-            "not asked again; judge them with --review, or in their file."
+            f"Without a verdict yet: {counted(known['pending'], 'case')} of earlier batches. They "
+            "are not asked again; judge them with --review, or in their file."
         )
 
 
@@ -270,14 +273,14 @@ def _made(made: dict[str, Any]) -> Iterator[str]:
     if made["likely"]:
         parts.append(f"{made['likely']:,} likely to fail")
     if made["start"]:
-        clusters = _n(made["start_clusters"], "cluster")
+        clusters = counted(made["start_clusters"], "cluster")
         parts.append(f"{made['start']:,} to begin with, spread over {clusters}")
     if made["explore"]:
-        clusters, new = _n(len(made["clusters"]), "cluster"), len(made["new_clusters"])
+        clusters, new = counted(len(made["clusters"]), "cluster"), len(made["new_clusters"])
         parts.append(f"{made['explore']:,} to explore, from {clusters} ({new:,} never looked at)")
     if made["survey"]:
         parts.append(f"{made['survey']:,} at random, to estimate what is left")
-    yield f"Batch {made['number']}: {_n(made['cases'], 'case')}; {'; '.join(parts)}."
+    yield f"Batch {made['number']}: {counted(made['cases'], 'case')}; {'; '.join(parts)}."
     if made["expected"] is None:
         yield "It learns once there are verdicts of both kinds, ok and wrong."
     else:
@@ -299,7 +302,3 @@ def _table(batch: Batch) -> Table:
 def _print(console: Console, lines: Sequence[str]) -> None:
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-
-def _n(number: int, thing: str) -> str:
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"

@@ -22,9 +22,9 @@ from mncover.coverage import Coverage
 from mncover.criteria import CRITERIA
 from mncover.data.datafile import DEFAULT_NAME
 from mncover.data.files import Say, read_toml
-from mncover.data.results import REDUNDANT_AT
+from mncover.data.results import ADDS_LITTLE_AT
 from mncover.engine.kernels import AUTO, KERNELS
-from mncover.errors import SettingsError
+from mncover.errors import MismatchError, SettingsError
 from mncover.report.columns import SORTS
 from mncover.suites import formats
 from mncover.suites.formats import SUITE_FORMATS, TEXT_FORMATS, read_texts
@@ -67,13 +67,19 @@ def _field(default: Any, help: str, *more: str | None, **limits: float) -> Any:
 
 
 _TRAIN = "Texts that set the range of each neuron, normally the training set."
-_CONTEXT = "The field by which coverage is kept apart, such as the name of a test."
+_CONTEXT = "The field that names the test of each text; coverage is kept apart by it."
 _BATCH = "Most texts in a batch. [32; on a GPU by tokens]"
 _CRITERIA = f"What to measure: {listed(*CRITERIA)}. [cover, and mncover if there are masks]"
 _CLASSES = f"How the model's classes map to those of a test suite: {listed(*WAYS)}."
-_METRIC = "The criterion that --fail-under checks. [the first that was measured]"
-_SORT = f"Order of contexts: {listed(*SORTS)}; with a minus in front, largest first."
-_REDUNDANT = "A text is redundant if at most this much of what it does in the model is new."
+_BELOW_TEST = "Exit with 2 if this test's coverage is below this; repeatable."
+_MAX_FAILING = "Exit with 2 if more cases fail: a percentage such as 5%, or a number of cases."
+_MAX_FAILING_TEST = "Exit with 2 if more cases of this test fail; repeatable."
+_METRIC = (
+    "What --fail-under checks: a criterion, as a share of the reachable bins, or NAME-of-all, "
+    "as a share of all bins. [the first that was measured]"
+)
+_SORT = f"Order of tests: {listed(*SORTS)}; with a minus in front, largest first."
+_ADDS_LITTLE = "A text adds little if at most this much of what it does in the model is new."
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +106,12 @@ class Config:
     fail_under: float | None = _field(
         None, "Exit with 2 if coverage is below this.", "PERCENT", min=0, max=100
     )
+    fail_under_test: tuple[str, ...] | None = _field(None, _BELOW_TEST, "NAME=PERCENT")
     metric: str | None = _field(None, _METRIC, "NAME")
+    max_failing: str | None = _field(None, _MAX_FAILING, "5%|N")
+    max_failing_test: tuple[str, ...] | None = _field(None, _MAX_FAILING_TEST, "NAME=5%|N")
     sort: str = _field("suite", _SORT)
-    redundant: float = _field(REDUNDANT_AT * 100, _REDUNDANT, "PERCENT", min=0, max=100)
+    adds_little: float = _field(ADDS_LITTLE_AT * 100, _ADDS_LITTLE, "PERCENT", min=0, max=100)
 
     def __post_init__(self) -> None:
         for name, (_, info) in OPTIONS.items():
@@ -121,12 +130,18 @@ class Config:
 
     def overridden(self, **options: Any) -> Config:
         """Return the configuration with every option that is not None in its place."""
-        return replace(self, **{k: v for k, v in options.items() if v is not None})
+        return replace(self, **{k: v for k, v in options.items() if v is not None and v != []})
+
+
+def _kind(hint: Any) -> Any:
+    """Return the type of an option's values as Typer wants it."""
+    kind = (get_args(hint) or (hint,))[0]
+    return list[str] if kind == tuple[str, ...] else kind
 
 
 # The type of each option's values, and what Typer makes an option of.
-OPTIONS: dict[str, tuple[type, OptionInfo]] = {
-    one.name: ((get_args(kind) or (kind,))[0], one.metadata["option"])
+OPTIONS: dict[str, tuple[Any, OptionInfo]] = {
+    one.name: (_kind(kind), one.metadata["option"])
     for one, kind in zip(fields(Config), get_type_hints(Config).values(), strict=True)
 }
 
@@ -148,10 +163,20 @@ def load_config(folder: Path) -> Config:
                 f"{path}: [tool.mncover] has no option {name!r}; known are {known}."
             )
         kind, _ = OPTIONS[name]
-        if isinstance(value, bool) or not isinstance(value, (kind, int) if kind is float else kind):
-            what = {int: "an integer", float: "a number", str: "a string"}[kind]
-            raise SettingsError(f"{path}: {name!r} must be {what}, got {value!r}.")
+        if not _fits(value, kind):
+            raise SettingsError(f"{path}: {name!r} must be {_CALLED[kind]}, got {value!r}.")
     return Config(**values)
+
+
+_CALLED: dict[Any, str] = {int: "an integer", float: "a number", str: "a string"}
+_CALLED[list[str]] = "a list of strings"
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Return whether a value of a configuration file is of an option's type."""
+    if kind == list[str]:
+        return isinstance(value, list) and all(isinstance(one, str) for one in value)
+    return not isinstance(value, bool) and isinstance(value, (kind, int) if kind is float else kind)
 
 
 Command = Callable[..., int | None]
@@ -162,10 +187,11 @@ FIELDS = ("text", "pair")
 LOADING = ("batch_size", "device", "dtype", "kernels", "masks")
 SETTINGS = ("bins", "max_length", "attention_weight")
 MEASURING = ("train", "train_limit", *FIELDS, *SETTINGS, *LOADING, "criteria")
-CHECKING = ("fail_under", "metric")
+CHECKING = ("max_failing", "max_failing_test", "fail_under", "fail_under_test", "metric")
 
 # Options that are not configuration.
-_FORMATS = f"({listed(*TEXT_FORMATS)}; .gz too) or a test suite ({listed(*SUITE_FORMATS)})"
+_FORMATS = f"({listed(*TEXT_FORMATS)}; .gz too), a data set (hf:NAME:SPLIT)"
+_FORMATS += f" or a test suite ({listed(*SUITE_FORMATS)})"
 DataFile = Annotated[Path | None, argument("The data file; run.mncover if not given.", "FILE")]
 Model = Annotated[str, argument("A Hugging Face folder or hub name.", "MODEL")]
 Suite = Annotated[Path, argument(f"A file of texts {_FORMATS}.", "SUITE")]
@@ -234,13 +260,29 @@ def coverage_for(model: str, config: Config, quiet: bool, signatures: bool = Tru
     """Load a model and masks, ready to calibrate."""
     settings: dict[str, Any] = {name: getattr(config, name) for name in SETTINGS}
     settings |= {"criteria": config.criterion_names, "signatures": signatures}
-    return Coverage(model, **settings, **loading(config, quiet))
+    cov = Coverage(model, **settings, **loading(config, quiet))
+    if words := cov.engine.room.words(config.max_length):
+        speaker(quiet)(words)
+    return cov
 
 
 def calibrated(model: str, config: Config, quiet: bool) -> Coverage:
     """Load a model and masks and calibrate, or find the ranges in the cache."""
     train = train_texts(config)
-    return coverage_for(model, config, quiet).calibrate(train)
+    return coverage_for(model, config, quiet).calibrate(train, yardstick=False)
+
+
+def measuring_again(path: Path, model: str, config: Config, quiet: bool) -> Coverage:
+    """Return what measures as a data file was measured, on top of it."""
+    train = train_texts(config)
+    cov = Coverage.load(path, model, **loading(config, quiet))
+    try:
+        return cov.calibrate(train, yardstick=False)
+    except MismatchError:
+        raise MismatchError(
+            f"{config.train}: the data was measured with ranges of other texts; give the "
+            "file that `mncover run` had as --train."
+        ) from None
 
 
 def train_rows(config: Config, other: Path | None = None) -> Rows:
@@ -266,6 +308,5 @@ def train_texts(config: Config, other: Path | None = None) -> list[Text]:
 
 def suite_texts(path: Path, config: Config) -> Rows:
     """Read a test suite, or a plain file of texts."""
-    if formats.is_test_suite(path):
-        return Rows.of_suite(path, formats.load_suite(path))
-    return read_texts(path, Fields(config.text, config.pair, config.label, config.context))
+    fields = Fields(config.text, config.pair, config.label, config.context)
+    return formats.read_rows(path, fields)

@@ -15,6 +15,7 @@ from rich.console import Console
 
 from mncover.augment.transforms import Resources
 from mncover.cli import options as o
+from mncover.cli.checks import check_measuring, check_paths
 from mncover.cli.options import Config, flag, option
 from mncover.cli.sets import draw, draw_comparison
 from mncover.masks.settings import chosen_settings
@@ -49,7 +50,8 @@ def _filtering(table: str, summary: str) -> None:
         texts: Annotated[int | None, option("Use the first N texts of a test.", "N", min=1)] = None,
         quiet: o.Quiet = False,
     ) -> None:
-        from mncover.paper.filtering import reproduce_filtering
+        check_measuring(model, config, suite, folder=output)
+        from mncover.paper.filtering import reproduce_filtering  # brings torch
 
         train, tests = o.train_texts(config), load_suite(suite)
         reproduce_filtering(
@@ -140,7 +142,8 @@ def table4(
     quiet: o.Quiet = False,
 ) -> None:
     """Training on texts that raise the coverage: the paper's Table 4."""
-    from mncover.paper.finetuning import FineTuning
+    check_paths((model, base, encoder, masked_lm), (train, test, config.masks), folder=output)
+    from mncover.paper.finetuning import FineTuning  # brings torch
     from mncover.paper.table4 import run_table4
 
     measured = replace(config, train=str(train))
@@ -181,6 +184,7 @@ def table5(
     quiet: o.Quiet = False,
 ) -> None:
     """Fidelity of the masks, with the paper's Table 5."""
+    check_paths(folder=output)
     from mncover.paper.table5 import parse_row, run_table5
 
     rows = [parse_row(text) for text in row]
@@ -200,6 +204,7 @@ def discovery(
     quiet: o.Quiet = False,
 ) -> None:
     """How many failures each way to choose finds, and of how many kinds."""
+    check_measuring(model, config, suite, folder=output)
     from mncover.paper.discovery import reproduce_discovery
 
     train, texts = o.train_rows(config), o.suite_texts(suite, config)

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from rich.console import Console
 
 from mncover.cli import options as o
+from mncover.cli.checks import check_measuring
 from mncover.cli.options import Config, argument, option
 from mncover.errors import SettingsError
 from mncover.report.plots import require_plotting
@@ -21,9 +22,7 @@ def curve(
     suite: o.Suite,
     *,
     config: Config,
-    test: Annotated[
-        list[str] | None, option("Only this context; repeatable. [all]", "NAME")
-    ] = None,
+    test: Annotated[list[str] | None, option("Only this test; repeatable. [all]", "NAME")] = None,
     texts: Annotated[int | None, option("Only the first N texts of each.", "N", min=1)] = None,
     threshold: Annotated[
         list[float] | None, option("Keep a text that adds more; repeatable. [0 1e-4 … 0.1]", min=0)
@@ -34,7 +33,7 @@ def curve(
 ) -> None:
     """Draw how coverage grows with the number of texts, unfiltered and filtered."""
     how = {"thresholds": threshold or THRESHOLDS, "shuffles": shuffles}
-    draw(model, suite, config, test or (), texts, output, quiet, **how)
+    draw(model, suite, config, test or (), texts, output, quiet, reachable=True, **how)
 
 
 @o.configured(*o.MEASURING)
@@ -71,6 +70,7 @@ def draw(
     from mncover.paper.figure4_table3 import chosen_lists, draw_curves
 
     require_plotting()  # before any work
+    check_measuring(model, config, suite, folder=output)
     lists = chosen_lists(o.suite_texts(suite, config), tests, texts)
     cov, console = o.calibrated(model, config, quiet), Console(quiet=quiet)
     draw_curves(cov, lists, output, suite=suite.name, console=console, **how)
@@ -83,6 +83,7 @@ def draw_comparison(
     from mncover.paper.figure4_table3 import compare_files, named_sets
 
     require_plotting()  # before any work
+    check_measuring(model, config, *sets, folder=output)
     named = named_sets(o.suite_texts(path, config) for path in sets)
     cov = o.calibrated(model, config, quiet)
     compare_files(cov, named, output, console=Console(quiet=quiet), **how)

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from mncover.augment.recipes import make_suite
 from mncover.cli import options as o
+from mncover.cli.checks import check_paths
 from mncover.cli.options import argument, listed, option, written
 from mncover.report.describe import describe_suite, outcome_table, outcomes_to_json, suite_table
 from mncover.report.plans import estimate_notes, estimate_table, estimates_to_json
@@ -34,6 +35,7 @@ def make(
     quiet: o.Quiet = False,
 ) -> None:
     """Make a suite from templates, word lists and small changes to texts."""
+    check_paths(file=output)
     made = make_suite(recipe, seed)
     save_suite(made, output)
     if not quiet:
@@ -44,6 +46,7 @@ def make(
 @app.command()
 def convert(suite: TestSuite, output: o.JsonLines, quiet: o.Quiet = False) -> None:
     """Write a suite, such as a CheckList pickle, in mncover's own format."""
+    check_paths(file=output)
     found = load_suite(suite)
     save_suite(found, output)
     if not quiet:
@@ -63,6 +66,7 @@ def export(
     quiet: o.Quiet = False,
 ) -> None:
     """Write a suite's texts, one per line, for another program to predict."""
+    check_paths(file=output)
     found = load_suite(suite)
     export_texts(found, output)
     if not quiet:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import secrets
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, astuple, dataclass, field, fields
 from typing import Any
 
 from mncover.data.layout import Layout
@@ -14,6 +14,7 @@ from mncover.types import Settings
 COUNTS = ("words", "words_kept", "pairs", "pairs_kept")
 LISTS = ("top_words", "low_words", "top_pairs", "low_pairs")
 MAX_CELLS = 100_000  # what a stranger's file may ask memory for
+OF_ALL = "-of-all"  # behind a criterion's name: its share of all cells, not of the reachable ones
 
 # A word, or two words of a pair, with its score.
 Scored = tuple[str, float]
@@ -107,8 +108,13 @@ class Identity:
 
     @property
     def main(self) -> Measured:
-        """The criterion that novelty and redundancy are about: the first."""
+        """The criterion that novelty is about: the first."""
         return self.criteria[0]
+
+    def metric(self, name: str | None) -> tuple[Measured, bool]:
+        """Return the criterion of a metric, by default the main one, and whether of all cells."""
+        asked = self.main.name if name is None else name
+        return self.criterion(asked.removesuffix(OF_ALL)), asked.endswith(OF_ALL)
 
     def criterion(self, name: str) -> Measured:
         """Return a criterion that was measured; refuse another."""
@@ -151,16 +157,33 @@ def _difference(name: str, mine: Any, theirs: Any) -> str:
 
 @dataclass(frozen=True)
 class Run:
-    """One session of measuring; its rows are numbered from 0."""
+    """One session of measuring; its rows are numbered from 0.
+
+    If only a part of its suite was run, `part` says which, and `whole` how many texts all have.
+    """
 
     id: str
     created: str
     suite: str = ""
     suite_fingerprint: str = ""
-    texts: int = 0  # how many the suite has, if known: fewer rows mean an interrupted run
+    texts: int = 0  # how many were to be run, if known: fewer rows mean an interrupted run
+    part: str = ""
+    whole: int = 0
 
     @classmethod
-    def start(cls, suite: str = "", suite_fingerprint: str = "", texts: int = 0) -> Run:
+    def start(
+        cls,
+        suite: str = "",
+        suite_fingerprint: str = "",
+        texts: int = 0,
+        part: str = "",
+        whole: int = 0,
+    ) -> Run:
         """Return a new run with a name of its own."""
         now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="microseconds")
-        return cls(secrets.token_hex(8), now, suite, suite_fingerprint, texts)
+        return cls(secrets.token_hex(8), now, suite, suite_fingerprint, texts, part, whole)
+
+    def to_json(self) -> list[Any]:
+        """Return the fields as a list; the last two only if a part of the suite was run."""
+        values = list(astuple(self))
+        return values if self.part else values[:5]

@@ -12,14 +12,12 @@ A text of T tokens touches the rows below T, and in attention also only the colu
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
 from mncover.errors import DataFileError
 
 Kind = Literal["hidden", "attention"]
-
-MAX_SLOTS = 2**34  # what a stranger's file may ask memory for
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +78,14 @@ class Layout:
             yield site, slice(start, start + site.slots)
             start += site.slots
 
+    def cropped(self, length: int) -> Layout:
+        """Return the layout of what texts of at most `length` tokens touch."""
+        sites = []
+        for site in self.sites:
+            rows = min(site.rows, length)
+            sites.append(replace(site, rows=rows, columns=site.touched_columns(rows)))
+        return replace(self, sites=tuple(sites))
+
     def neurons_per_group(self, site: Site) -> int:
         """How many neurons one group (head) of a site really has."""
         if site.kind == "attention" and self.causal:
@@ -116,10 +122,7 @@ class Layout:
             raise DataFileError(f"its list of sites cannot be read ({error!r})") from error
         if not isinstance(causal, bool) or not sites:
             raise DataFileError("its list of sites is empty or says nothing of causality")
-        layout = cls(sites, causal)
-        if layout.slots > MAX_SLOTS:
-            raise DataFileError("its sites have more neurons than any model")
-        return layout
+        return cls(sites, causal)
 
 
 def _site_from_json(row: Sequence[Any]) -> Site:

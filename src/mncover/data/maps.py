@@ -14,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mncover.data.layout import Layout
+from mncover.data.limits import MAP
 from mncover.errors import DataFileError
+from mncover.types import brief
 
 Bits = NDArray[Any]
 SLAB = 2**18  # slots that are packed or unpacked at a time, a multiple of 8
@@ -34,6 +36,12 @@ def ints_per_neuron(cells: int) -> int:
     (1, 1, 2)
     """
     return -(-cells // 64)
+
+
+def check_size(layout: Layout, cells: int) -> None:
+    """Refuse maps that would fill the memory; the layout may come from a stranger."""
+    size = layout.slots * ints_per_neuron(cells) * int_type(cells).itemsize
+    MAP.check(size, f"bytes of a coverage map of {brief(layout.slots)} neurons")
 
 
 def empty_map(layout: Layout, cells: int) -> Bits:
@@ -113,13 +121,63 @@ def unpack(data: bytes, layout: Layout, cells: int) -> Bits:
     return bits
 
 
+def unpack_cropped(data: bytes, layout: Layout, cells: int, length: int) -> Bits:
+    """Return the part of a packed map that texts of `length` tokens touch, in the cropped layout.
+
+    Only one cell's plane is in memory at a time: a map made for long texts is large, even if those
+    that were run are short.
+    """
+    small = layout.cropped(length)
+    if small == layout or ints_per_neuron(cells) > 1:
+        return crop(unpack(data, layout, cells), layout, cells, length)
+    bits, size = empty_map(small, cells), -(-layout.slots // 8)
+    for cell, raw in enumerate(_inflated(data, size, cells)):
+        plane = np.frombuffer(raw, dtype=np.uint8)
+        for (site, whole), (kept, part) in zip(layout.spans(), small.spans(), strict=True):
+            target = bits[part].reshape(kept.shape)
+            for group in range(site.groups):
+                start = whole.start + group * site.rows * site.columns
+                hit = _bits_of(plane, start, kept.rows * site.columns).reshape(kept.rows, -1)
+                target[group] |= hit[:, : kept.columns].astype(bits.dtype) << bits.dtype.type(cell)
+    return bits
+
+
+def _bits_of(plane: NDArray[np.uint8], start: int, n: int) -> NDArray[np.uint8]:
+    """Return n bits of a plane, one byte for each."""
+    first = start // 8
+    found = np.unpackbits(plane[first : -(-(start + n) // 8)])
+    return found[start - 8 * first :][:n]
+
+
+def crop(bits: Bits, layout: Layout, cells: int, length: int) -> Bits:
+    """Return the part of a map that texts of `length` tokens touch, in the cropped layout."""
+    small, width = layout.cropped(length), ints_per_neuron(cells)
+    if small == layout:
+        return bits
+    parts = []
+    for (site, whole), kept in zip(layout.spans(), small.sites, strict=True):
+        block = bits[whole.start * width : whole.stop * width].reshape(*site.shape, width)
+        parts.append(block[:, : kept.rows, : kept.columns].ravel())
+    return np.concatenate(parts)
+
+
 def _inflate(data: bytes, expected: int) -> bytes:
     """Decompress to exactly `expected` bytes, never allocating more than that."""
-    decoder = zlib.decompressobj()
-    try:
-        raw = decoder.decompress(data, expected + 1)
-    except zlib.error as error:
-        raise DataFileError(f"a coverage map in it cannot be decompressed ({error})") from error
-    if len(raw) != expected or not decoder.eof:
-        raise DataFileError("a coverage map in it does not have the size that its header gives")
+    (raw,) = _inflated(data, expected, 1)
     return raw
+
+
+def _inflated(data: bytes, size: int, n: int) -> Iterator[bytes]:
+    """Decompress to exactly n pieces of a size, one at a time."""
+    decoder = zlib.decompressobj()
+    for piece in range(n + 1):
+        expected = size if piece < n else 0
+        try:
+            raw = decoder.decompress(data, expected or 1)
+        except zlib.error as error:
+            raise DataFileError(f"a coverage map in it cannot be decompressed ({error})") from error
+        data = decoder.unconsumed_tail
+        if len(raw) != expected or (piece == n and not decoder.eof):
+            raise DataFileError("a coverage map in it does not have the size that its header gives")
+        if raw:
+            yield raw

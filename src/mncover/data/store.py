@@ -10,6 +10,7 @@ import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -20,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mncover.data import maps
+from mncover.data.calibration import Calibration
 from mncover.data.identity import Identity, Run
 from mncover.data.owners import Owners
 from mncover.data.owners import united as united_owners
@@ -76,8 +78,9 @@ class CoverageData:
     Where a criterion may be named, the default is the main one.
     """
 
-    def __init__(self, identity: Identity) -> None:
+    def __init__(self, identity: Identity, calibration: Calibration | None = None) -> None:
         self.identity = identity
+        self.calibration = calibration  # None in a file that does not have it
         self.runs: list[Run] = []
         # Of the suites of tests, by the run's id: what `suites.model.Outline.to_json` returned.
         self.outlines: dict[str, dict[str, Any]] = {}
@@ -103,6 +106,15 @@ class CoverageData:
         """The names of the contexts, in the order in which they first appeared."""
         return list(self._contexts)
 
+    def rows_alone(self) -> CoverageData:
+        """Return the rows as they are now, without maps; rows that are added later do not show."""
+        alone = copy(self)
+        alone.table = self.table
+        alone.runs, alone.outlines = list(self.runs), dict(self.outlines)
+        alone._contexts = {name: {} for name in self._contexts}
+        del alone._blobs  # an open file, which could not be pickled with a result
+        return alone
+
     def _cells(self, criterion: str | None) -> tuple[str, int]:
         """Return the name of a criterion and its cells per neuron."""
         identity = self.identity
@@ -127,12 +139,30 @@ class CoverageData:
         name, _ = self._cells(criterion)
         self._contexts.setdefault(context, {})[name] = self._blobs.put(data)
 
-    def map_of(self, context: str, criterion: str | None = None) -> maps.Bits:
-        """Return a context's map; an empty one for a context not seen yet."""
+    def map_of(
+        self, context: str, criterion: str | None = None, length: int | None = None
+    ) -> maps.Bits:
+        """Return a context's map; an empty one for a context not seen yet.
+
+        With `length` it is in the layout that is cropped to it.
+        """
         name, cells = self._cells(criterion)
+        layout = self.identity.layout
         if name not in self._contexts.get(context, {}):
-            return maps.empty_map(self.identity.layout, cells)
-        return maps.unpack(self.packed(context, name), self.identity.layout, cells)
+            return maps.empty_map(layout if length is None else layout.cropped(length), cells)
+        packed = self.packed(context, name)
+        if length is None:
+            return maps.unpack(packed, layout, cells)
+        return maps.unpack_cropped(packed, layout, cells, length)
+
+    @property
+    def longest(self) -> int:
+        """The length of the longest text, at least 1: nothing beyond it was ever hit.
+
+        Without any row, that of the longest text there might be.
+        """
+        lengths = self.table["length"]
+        return max(1, int(lengths.max())) if len(lengths) else self.identity.settings.max_length
 
     def set_map(self, context: str, bits: maps.Bits, criterion: str | None = None) -> None:
         """Set a context's map; it is packed in the background, so `bits` must not change."""
@@ -140,15 +170,18 @@ class CoverageData:
         blob = self._blobs.put_made(partial(maps.pack, bits, cells))
         self._contexts.setdefault(context, {})[name] = blob
 
-    def each_map(self, criterion: str | None = None) -> Iterator[tuple[str, maps.Bits]]:
+    def each_map(
+        self, criterion: str | None = None, length: int | None = None
+    ) -> Iterator[tuple[str, maps.Bits]]:
         """Yield every context with its map; a few are unpacked at a time."""
-        found = in_threads(partial(self.map_of, criterion=criterion), self.contexts)
-        return zip(self.contexts, found, strict=True)
+        unpacked = partial(self.map_of, criterion=criterion, length=length)
+        return zip(self.contexts, in_threads(unpacked, self.contexts), strict=True)
 
-    def total(self, criterion: str | None = None) -> maps.Bits:
+    def total(self, criterion: str | None = None, length: int | None = None) -> maps.Bits:
         """Return the union of all contexts."""
-        bits = maps.empty_map(self.identity.layout, self._cells(criterion)[1])
-        for _, context in self.each_map(criterion):
+        layout = self.identity.layout if length is None else self.identity.layout.cropped(length)
+        bits = maps.empty_map(layout, self._cells(criterion)[1])
+        for _, context in self.each_map(criterion, length):
             bits |= context
         return bits
 
@@ -182,7 +215,7 @@ class CoverageData:
     def union(self, other: CoverageData) -> CoverageData:
         """Return what both measured; rows that both have are kept once."""
         self.identity.require_same(other.identity)
-        united = CoverageData(replace(self.identity))
+        united = CoverageData(replace(self.identity), self.calibration or other.calibration)
         united.outlines = {**self.outlines, **other.outlines}
         united.space = self.space or other.space
         united.runs = sorted({*self.runs, *other.runs}, key=lambda run: (run.created, run.id))

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass
 from itertools import chain, pairwise
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -28,8 +28,8 @@ Rows = NDArray[np.int64]  # indices of texts
 
 # A batch holds at most this many tokens, so that its activations stay small for long texts.
 MAX_TOKENS = 2048
-# A GPU needs many to be busy, and has the memory.
-GPU_TOKENS = 16384
+# A GPU needs many to be busy, and has the memory; a large one twice as many.
+GPU_TOKENS, LARGE_GPU = 16384, 2**35
 # On the CPU more texts in a batch gain nothing.
 TEXTS = 32
 # From 8 to 16 a small BERT gained 30 %, a larger one 60 %: Python's lock begins to weigh.
@@ -137,7 +137,7 @@ class Batch(NamedTuple):
     ids: Tensor
 
 
-def on_device(values: NDArray[np.int32], device: torch.device) -> Tensor:
+def on_device(values: NDArray[np.integer[Any]], device: torch.device) -> Tensor:
     """Put numbers on a device; the CPU does not wait until they have arrived."""
     tensor = torch.from_numpy(values)
     if device.type == "cuda":
@@ -214,9 +214,16 @@ def batch_tokens(n: int) -> int:
 
 def batch_limits(device: torch.device, n: int, batch_size: int | None) -> tuple[int, int]:
     """Return how many texts and how many tokens a batch may have if `n` run at a time."""
-    if device.type != "cpu":
-        return batch_size or GPU_TOKENS, GPU_TOKENS
-    return batch_size or TEXTS, batch_tokens(n)
+    if device.type == "cpu":
+        return batch_size or TEXTS, batch_tokens(n)
+    tokens = GPU_TOKENS * (2 if _is_large(device) else 1)
+    return batch_size or tokens, tokens
+
+
+def _is_large(device: torch.device) -> bool:
+    if device.type != "cuda" or not torch.cuda.is_available():
+        return False
+    return bool(torch.cuda.get_device_properties(device).total_memory > LARGE_GPU)
 
 
 @contextmanager

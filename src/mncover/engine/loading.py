@@ -11,7 +11,10 @@ from typing import Any
 
 import torch
 
+from mncover.data.places import check_model_folder
+from mncover.engine.guard import OWN_CODE, check_layers, model_class, no_code_of_its_own
 from mncover.engine.subject import Subject
+from mncover.engine.wrapped import adapters_of, unwrapped
 from mncover.errors import ModelError
 
 DTYPES = ("auto", "float32", "float16", "bfloat16")
@@ -23,9 +26,10 @@ def load_subject(
     """Return a subject from Hugging Face objects, or from a folder or hub name.
 
     Weights are read from safetensors only, and remote code is never run. `tokenizer` defaults
-    to the one in the model's folder.
+    to the one in the model's folder. Pipelines, sentence encoders and adapters are unwrapped.
     """
     if not isinstance(model, str | Path):
+        model, tokenizer = unwrapped(model, tokenizer)
         if tokenizer is None:
             raise ModelError("give the tokenizer too: a loaded model does not bring its own.")
         return Subject(model, _tokenizer(tokenizer))
@@ -34,7 +38,9 @@ def load_subject(
     if device is not None:
         with _one_line(f"device {device!r} cannot be used"):
             loaded = loaded.to(torch.device(device))
-    return Subject(loaded, _tokenizer(name if tokenizer is None else tokenizer), name)
+    known = _tokenizer(name if tokenizer is None else tokenizer)
+    with _one_line(f"{name}: cannot be run"):
+        return Subject(loaded, known, name)
 
 
 def class_names(name: str) -> list[str]:
@@ -42,37 +48,43 @@ def class_names(name: str) -> list[str]:
 
     Only its configuration is read.
     """
+    check_model_folder(name)
+    with _one_line(f"{name}: cannot be loaded"):
+        config = load_config(name)
+        return [str(config.id2label[i]) for i in sorted(config.id2label)]
+
+
+def load_config(name: str | Path) -> Any:
+    """Return a model's configuration; code that it names is not run.
+
+    Attention is eager, not what the file says, which may be a program on the hub.
+    """
     import transformers
 
-    _check_folder(name)
-    with _one_line(f"{name}: cannot be loaded"):
-        config = transformers.AutoConfig.from_pretrained(name, trust_remote_code=False)
-    return [str(config.id2label[i]) for i in sorted(config.id2label)]
+    safely = {"trust_remote_code": False, "attn_implementation": "eager"}
+    with no_code_of_its_own():
+        return transformers.AutoConfig.from_pretrained(str(name), **safely)
 
 
 def _model(name: str, dtype: str) -> Any:
-    import transformers
-
-    _check_folder(name)
+    check_model_folder(name)
     if dtype not in DTYPES:
         raise ModelError(f"`dtype` must be one of {', '.join(DTYPES)}, got {dtype!r}.")
-    with quiet_loading(), _one_line(f"{name}: cannot be loaded"):
-        config = transformers.AutoConfig.from_pretrained(name, trust_remote_code=False)
-        # The class the checkpoint was saved from, so that no head is made up or dropped.
-        classes = [getattr(transformers, known, None) for known in config.architectures or []]
-        loader = next((known for known in classes if known is not None), transformers.AutoModel)
-        return loader.from_pretrained(
-            name, config=config, dtype=dtype, attn_implementation="eager", use_safetensors=True
-        ).eval()
-
-
-def _check_folder(name: str) -> None:
-    """Tell a mistyped folder from a name on the hub, which has at most one slash."""
-    looks_local = name.startswith((".", "/", "~")) or name.count("/") > 1 or "\\" in name
-    if looks_local and not Path(name).is_dir():
-        raise ModelError(f"{name}: no such folder.")
-    if Path(name).is_dir() and not (Path(name) / "config.json").is_file():
-        raise ModelError(f"{name}: the folder has no config.json, so it is no Hugging Face model.")
+    with quiet_loading(), _one_line(f"{name}: cannot be loaded"), no_code_of_its_own():
+        config = load_config(name)
+        check_layers(config)
+        return (
+            model_class(config)
+            .from_pretrained(
+                name,
+                config=config,
+                dtype=dtype,
+                attn_implementation="eager",
+                use_safetensors=True,
+                trust_remote_code=False,
+            )
+            .eval()
+        )
 
 
 def _tokenizer(tokenizer: Any) -> Any:
@@ -80,22 +92,26 @@ def _tokenizer(tokenizer: Any) -> Any:
         return tokenizer
     import transformers
 
-    with _one_line(f"{tokenizer}: no tokenizer can be loaded from there"):
+    with _one_line(f"{tokenizer}: no tokenizer can be loaded from there"), no_code_of_its_own():
         return transformers.AutoTokenizer.from_pretrained(str(tokenizer), trust_remote_code=False)
-
-
-# What transformers and torch raise for files and devices that cannot be used.
-_FAILURES = (OSError, ValueError, RuntimeError, KeyError, ImportError, AssertionError)
 
 
 @contextmanager
 def _one_line(what: str) -> Iterator[None]:
-    """Turn a failure into an error of one line: `what`, and the first line of why."""
+    """Turn a failure into an error of one line: `what`, and the first line of why.
+
+    Whatever is wrong with a folder, transformers, tokenizers, safetensors and torch raise almost
+    anything for it.
+    """
     try:
         yield
-    except _FAILURES as error:
+    except ModelError:
+        raise
+    except Exception as error:
         lines = str(error).strip().splitlines()
         why = (lines[0] if lines else type(error).__name__).rstrip(".")
+        if "trust_remote_code" in str(error):  # transformers' advice is to run it
+            why = OWN_CODE
         raise ModelError(f"{what} ({why}).") from error
 
 
@@ -118,10 +134,13 @@ VOLATILE = ("_name_or_path", "transformers_version", "dtype", "torch_dtype", "ar
 
 
 def fingerprint_model(model: Any) -> str:
-    """Return a digest of a model: its class, its configuration, and all bytes of its weights."""
+    """Return a digest of a model: its class, its configuration, and all bytes of its weights.
+
+    Of adapters it also matters which are active, and how strongly.
+    """
     config = {k: v for k, v in model.config.to_dict().items() if k not in VOLATILE}
-    about = json.dumps([type(model).__name__, config], sort_keys=True, default=str)
-    digest = hashlib.sha256(about.encode())
+    about = [type(model).__name__, config, *adapters_of(model)]
+    digest = hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode())
     for name, tensor in sorted(model.state_dict().items()):
         digest.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
         flat = tensor.detach().contiguous().cpu().flatten()

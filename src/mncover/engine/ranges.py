@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,35 +21,41 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
 from mncover.data.files import Unfinished, replacing
 from mncover.data.layout import Layout
+from mncover.data.places import free_disk, in_bytes
+from mncover.data.schema import OneOf, Whole, check_shape
 from mncover.data.signatures import SignatureSpace, learn_space, reference_places
 from mncover.data.table import Signatures
+from mncover.data.tensors import read_tensors
 from mncover.engine.kernels.base import Bounds, Kernels
 from mncover.engine.measure import Advance, Piece, cut_in_pieces, in_pieces, measure_piece
 from mncover.engine.readers import WidenReader
 from mncover.engine.signatures import PoolReader, pools_of
 from mncover.engine.taps import Taps
-from mncover.errors import DataFileError, MismatchError, TextError
-from mncover.types import Text, fingerprint_texts
+from mncover.errors import DataFileError, MismatchError, MnCoverError, SchemaError, TextError
+from mncover.types import Text, counted, fingerprint_texts
 
-FORMAT = "mncover-ranges-2"
+FORMAT = "mncover-ranges-3"
+_ABOUT = {"format": OneOf((FORMAT,)), "texts": Whole(), "layout": {}}
 
 
 @dataclass(frozen=True)
 class Ranges:
     """Low and high of every slot of a layout; a neuron that no text reached has low > high.
 
-    `space` is how states become signatures. Until all texts were run there is `pooled` instead:
-    the pooled states, part by part, of those texts that are kept to learn it from.
+    `lengths` counts the texts of each length. `space` is how states become signatures. Until all
+    texts were run there is `pooled` instead: the pooled states, part by part, of those texts that
+    are kept to learn it from.
     """
 
     layout: Layout
     low: NDArray[np.float32]
     high: NDArray[np.float32]
+    lengths: NDArray[np.int64]
     texts: int = 0
     space: SignatureSpace | None = None
     pooled: tuple[Signatures, ...] = ()
@@ -58,7 +66,8 @@ class Ranges:
         low = np.full(layout.slots, np.inf, dtype=np.float32)
         high = np.full(layout.slots, -np.inf, dtype=np.float32)
         pooled = tuple(np.empty((0, pool.width), np.float16) for pool in pools_of(layout))
-        return cls(layout, low, high, pooled=pooled)
+        lengths = np.zeros(layout.sites[0].rows + 1, dtype=np.int64)
+        return cls(layout, low, high, lengths, pooled=pooled)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -72,7 +81,8 @@ class Ranges:
         if self.layout != other.layout:
             raise MismatchError("cannot merge ranges: they belong to models of another shape.")
         low, high = np.minimum(self.low, other.low), np.maximum(self.high, other.high)
-        return Ranges(self.layout, low, high, self.texts + other.texts, self.space or other.space)
+        both = self.lengths + other.lengths, self.texts + other.texts
+        return Ranges(self.layout, low, high, *both, self.space or other.space)
 
     def forget_future(self) -> None:
         """In a causal model, take the ranges from attention to later positions: no neurons."""
@@ -85,7 +95,11 @@ class Ranges:
     def save(self, path: Path) -> None:
         """Write the ranges to a file, replacing it in one step."""
         about = {"format": FORMAT, "texts": self.texts, "layout": self.layout.to_json()}
-        arrays: dict[str, NDArray[Any]] = {"low": self.low, "high": self.high}
+        arrays: dict[str, NDArray[Any]] = {
+            "low": self.low,
+            "high": self.high,
+            "lengths": self.lengths,
+        }
         arrays |= {f"pooled.{i}": states for i, states in enumerate(self.pooled)}
         if self.space is not None:
             arrays |= {f"space.{name}": array for name, array in self.space.arrays().items()}
@@ -99,21 +113,42 @@ class Ranges:
     def load(cls, path: Path) -> Ranges:
         """Read ranges from a file."""
         try:
-            with safe_open(path, framework="numpy") as file:
-                about = json.loads((file.metadata() or {}).get("mncover", "{}"))
-                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no dictionary)
-                low, high = arrays.pop("low"), arrays.pop("high")
-        except (OSError, SafetensorError, ValueError, KeyError) as error:
+            about, arrays = read_tensors(path, "mncover")
+            check_shape(about, _ABOUT, "header")
+        except (OSError, DataFileError, SchemaError) as error:
             raise DataFileError(f"{path}: not a file of ranges, or damaged ({error}).") from error
-        if about.get("format") != FORMAT:
-            raise DataFileError(f"{path}: not a file of ranges that this version reads.")
-        layout = Layout.from_json(about["layout"])
-        if low.shape != (layout.slots,) or high.shape != low.shape:
-            raise DataFileError(f"{path}: its arrays do not have the size that its header gives.")
-        pooled = tuple(arrays[name] for name in sorted(arrays) if name.startswith("pooled."))
+        layout, wanted = Layout.from_json(about["layout"]), np.dtype("<f4")
+        low, high = (arrays.get(name, np.empty(0)) for name in ("low", "high"))
+        if any(one.shape != (layout.slots,) or one.dtype != wanted for one in (low, high)):
+            raise DataFileError(f"{path}: its arrays are not those that its header gives.")
+        lengths = arrays.get("lengths", np.empty(0))
+        if lengths.shape != (layout.sites[0].rows + 1,) or lengths.dtype != np.int64:
+            raise DataFileError(f"{path}: its arrays are not those that its header gives.")
         inside = {n.removeprefix("space."): a for n, a in arrays.items() if n.startswith("space.")}
         space = SignatureSpace.from_arrays(inside) if inside else None
-        return cls(layout, low, high, about["texts"], space, pooled)
+        return cls(layout, low, high, lengths, about["texts"], space, _pooled(arrays, layout, path))
+
+
+def _pooled(arrays: dict[str, NDArray[Any]], layout: Layout, path: Path) -> tuple[Signatures, ...]:
+    """Return the pooled states of an unfinished calibration; nothing if it is finished."""
+    found = tuple(arrays[name] for name in sorted(arrays) if name.startswith("pooled."))
+    if any(one.ndim != 2 for one in found):
+        raise DataFileError(f"{path}: its pooled states are damaged.")
+    widths = [pool.width for pool in pools_of(layout)] if found else []
+    wanted = [(np.dtype(np.float16), (len(found[0]), width)) for width in widths]
+    if [(one.dtype, one.shape) for one in found] != wanted:
+        raise DataFileError(f"{path}: its pooled states are damaged.")
+    return found
+
+
+def kept_at(path: Path, size: int) -> Path | None:
+    """Return where ranges are cached; None if they are not there and would not fit."""
+    free = free_disk(path.parent)
+    if path.exists() or size < free:
+        return path
+    takes = f"they take {in_bytes(size)}, and {in_bytes(free)} are free"
+    warnings.warn(f"cannot cache the ranges in {path.parent}: {takes}.", stacklevel=4)
+    return None
 
 
 CHUNK = 4096
@@ -149,13 +184,15 @@ def calibrate(
     partial = None if cache is None else Unfinished(cache.with_suffix(".partial"), "calibration")
     ranges = Ranges.empty(layout)
     if partial is not None:
-        kept = partial.load(lambda path: _load(path, layout), lambda one: f"{one.texts:,} texts")
+        kept = partial.load(
+            lambda path: _load(path, layout), lambda one: counted(one.texts, "text")
+        )
         ranges = kept or ranges
     advance(ranges.texts)
     bounds = Bounds(kernels.to_device(ranges.low), kernels.to_device(ranges.high))
     reader = WidenReader(kernels, bounds)
     places = reference_places(len(texts), [states.shape[1] for states in ranges.pooled])
-    left = texts[ranges.texts :]
+    left, most = texts[ranges.texts :], len(ranges.lengths)
     cuts = cut_in_pieces(taps.subject, len(left), chunk)
     with in_pieces(taps.subject, left, layout.sites[0].rows, cuts) as pieces:
         for piece in pieces:
@@ -165,7 +202,9 @@ def calibrate(
             pairs = zip(ranges.pooled, states, strict=True)
             pooled = tuple(np.concatenate([before, now]) for before, now in pairs)
             low, high = map(kernels.to_numpy, bounds)
-            ranges = Ranges(layout, low, high, ranges.texts + len(piece.texts), pooled=pooled)
+            lengths = ranges.lengths + np.bincount(piece.tokens.lengths, minlength=most)
+            texts_done = ranges.texts + len(piece.texts)
+            ranges = Ranges(layout, low, high, lengths, texts_done, pooled=pooled)
             ranges.forget_future()
             if partial is not None and ranges.texts < len(texts):
                 _keep(ranges, partial.path)
@@ -208,6 +247,10 @@ def _load(path: Path, layout: Layout) -> Ranges | None:
         return None
     try:
         ranges = Ranges.load(path)
-    except DataFileError:
+    except MnCoverError:
         return None
-    return ranges if ranges.layout == layout else None
+    if ranges.layout != layout:
+        return None
+    with suppress(OSError):
+        os.utime(path)  # `mncover cache` says when it was used
+    return ranges

@@ -98,7 +98,8 @@ class _SiteReader:
     def _checked(self, batch: Batch, site: Site, tensor: Tensor) -> Array:
         """Return a tensor as values [texts, groups, n]; refuse one of another shape."""
         texts, length = len(batch.rows), batch.length
-        values = self.kernels.values(tensor[:texts])  # behind them are copies
+        mine = tensor if len(tensor) == texts else tensor[:texts]  # behind them are copies
+        values = self.kernels.values(mine)
         shape = (texts, site.groups, length, site.touched_columns(length))
         expected = shape if site.kind == "attention" else (shape[0], *shape[2:])
         if tuple(values.shape) != expected:

@@ -33,11 +33,10 @@ from mncover.engine.readers import Reader
 from mncover.engine.sample import Owning, SampleReader, Sampling
 from mncover.engine.windows import Window
 from mncover.report.progress import bar
-from mncover.suites.judging import in_suite_classes
+from mncover.suites.judging import in_suite_classes, require_classes
 from mncover.suites.model import How, Outline
 from mncover.suites.rows import Rows
-from mncover.suites.seal import check_classes
-from mncover.types import Text
+from mncover.types import Text, counted
 
 
 class _Added(NamedTuple):
@@ -284,6 +283,7 @@ class Recorder:
                 prediction=self.engine.subject.predictions(probabilities),
                 owner=owned.owner,
                 owned=owned.share,
+                outside=owned.outside,
             )
         )
 
@@ -335,8 +335,8 @@ class SuiteRun:
         """Measure the suite, or what is left of it, and write the data file."""
         data = self.unfinished.load(self._read, _texts_in)
         if data is None:
-            data = CoverageData(self.engine.identity())
-            run = Run.start(str(self.suite.path), self.suite.fingerprint, len(self.rows))
+            data = CoverageData(self.engine.identity(), self.engine.calibration)
+            run = Run.start(*self.suite.origin)
         else:
             run = data.runs[-1]
         if self.outline is not None:
@@ -384,7 +384,7 @@ class SuiteRun:
 
 
 def _texts_in(data: CoverageData) -> str:
-    return f"{len(data.table):,} texts"
+    return counted(len(data.table), "text")
 
 
 def _outline(engine: Engine, suite: Rows, classes: How) -> Outline | None:
@@ -392,11 +392,9 @@ def _outline(engine: Engine, suite: Rows, classes: How) -> Outline | None:
 
     A model that does not classify is measured, but there is nothing to judge.
     """
-    subject = engine.subject
-    if suite.suite is None or subject.n_labels < 2:
+    if suite.suite is None or (subject := engine.subject).n_labels < 2:
         return None
-    check_classes(suite.suite, subject.labels)
     outline = Outline.of(suite.suite, classes)
-    nothing = np.empty((0, subject.n_labels))
-    in_suite_classes(nothing, subject.labels, outline.labels, outline.classes)
+    in_suite_classes(np.empty((0, subject.n_labels)), subject.labels, outline.labels, classes)
+    require_classes(suite.suite, subject.labels)
     return outline

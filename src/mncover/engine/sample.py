@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from mncover.criteria.base import Group
@@ -26,13 +27,14 @@ from mncover.data.owners import (
 )
 from mncover.data.store import CoverageData
 from mncover.data.table import UNKNOWN
-from mncover.engine.batches import Batch, Rows
+from mncover.engine.batches import Batch, Rows, on_device
 from mncover.engine.ranges import Ranges
 from mncover.engine.signatures import PoolReader
 from mncover.engine.taps import Read
 from mncover.types import Text
 
-BLOCK_CELLS = 2**20  # that are made at a time: they take several numbers of double precision each
+# That are made at a time: they take several numbers of double precision each.
+BLOCK_CELLS, GPU_CELLS = 2**20, 2**23
 
 
 class _Layer(NamedTuple):
@@ -48,7 +50,7 @@ class Sampling:
     """What is sampled while texts run; nothing, if the main criterion has no bins."""
 
     def __init__(self, ranges: Ranges, main: Group, device: torch.device) -> None:
-        self.bins = main.cells
+        self.bins, self.device = main.cells, device
         self.layers: dict[int, _Layer] = {}
         spans = dict(ranges.layout.spans())
         start = 0
@@ -63,17 +65,18 @@ class Sampling:
             self.layers[one.site.layer] = _Layer(one, low, high, neurons * self.bins)
             start += one.neurons
 
-    def cells(self, layer: int, states: Tensor) -> Tensor:
-        """Return the cells [texts, n] that sampled states [texts, T, columns] hit."""
+    def cells(self, layer: int, states: Tensor, positions: Tensor) -> Tensor:
+        """Return the cells that sampled states [tokens, columns] at some positions hit."""
         _, low, high, first = self.layers[layer]
-        length = states.shape[1]
-        codes = BINS.codes(torch, states, low[:length], high[:length], self.bins)
-        cells = torch.where(codes < 0, UNKNOWN, first[:length] + codes)
-        return cells.to(torch.int32).flatten(1)
+        codes = BINS.codes(torch, states, low[positions], high[positions], self.bins)
+        return torch.where(codes < 0, UNKNOWN, first[positions] + codes).to(torch.int32)
 
 
-# Texts that ran together, and their sampled states [texts, T, columns] by layer.
-_Kept = tuple[Rows, dict[int, Tensor]]
+class _Kept(NamedTuple):
+    """Texts of one length that ran together, and their sampled states [n, T, c] by layer."""
+
+    rows: Rows
+    states: dict[int, Tensor]
 
 
 class SampleReader:
@@ -86,7 +89,7 @@ class SampleReader:
     def begin(self, batch: Batch) -> Read:
         """Take a batch."""
         states: dict[int, Tensor] = {}
-        self._kept.setdefault(batch.ids.shape[1], []).append((batch.rows, states))
+        self._kept.setdefault(batch.ids.shape[1], []).append(_Kept(batch.rows, states))
         return partial(self._read, self.inner.begin(batch), len(batch.rows), states)
 
     def end(self) -> None:
@@ -106,25 +109,73 @@ class SampleReader:
         """Return what texts hit, given the number under which each of them was run."""
         if not self.sampling.layers or not len(which):
             return []
-        return [block for kept in self._kept.values() for block in self._of_length(kept, which)]
+        most = BLOCK_CELLS if self.sampling.device.type == "cpu" else GPU_CELLS
+        parts = (part for kept in self._kept.values() for part in _in_parts(_joined(kept), most))
+        found = (each for some in _together(parts, most) for each in self._cells(some))
+        return [_of_texts(rows, cells, which) for rows, cells in found]
 
-    def _of_length(self, kept: list[_Kept], which: Rows) -> Iterator[Block]:
-        """Yield the texts of one length; states leave the device as cells, not one by one."""
-        rows = np.concatenate([rows for rows, _ in kept])
-        place = np.full(int(max(which.max(), rows.max())) + 1, UNKNOWN)
-        place[rows] = np.arange(len(rows))
-        texts = np.flatnonzero(place[which] != UNKNOWN)
-        states = {
-            layer: torch.cat([one[layer] for _, one in kept]) for layer in self.sampling.layers
-        }
-        step = max(1, BLOCK_CELLS // sum(one[0].numel() for one in states.values()))
-        for start in range(0, len(texts), step):
-            mine = texts[start : start + step]
-            at = torch.from_numpy(place[which[mine]])
-            cells = [
-                self.sampling.cells(layer, one[at.to(one.device)]) for layer, one in states.items()
-            ]
-            yield Block(mine, torch.cat(cells, 1).cpu().numpy())
+    def _cells(self, some: Sequence[_Kept]) -> Iterator[tuple[Rows, Cells]]:
+        """Yield the cells [n, T * c] of texts, computed for all lengths and layers at once."""
+        shapes = [next(iter(one.states.values())).shape[:2] for one in some]
+        lengths = np.repeat([length for _, length in shapes], [n for n, _ in shapes])
+        starts = np.repeat(np.cumsum(lengths) - lengths, lengths)
+        positions = on_device(np.arange(len(starts)) - starts, self.sampling.device)
+        by_layer = [
+            self.sampling.cells(
+                layer, torch.cat([one.states[layer].flatten(0, 1) for one in some]), positions
+            )
+            for layer in self.sampling.layers
+        ]
+        cells = torch.cat(by_layer, 1).cpu().numpy()
+        ends = np.cumsum([n * length for n, length in shapes])
+        for one, (n, length), end in zip(some, shapes, ends, strict=True):
+            yield one.rows, cells[end - n * length : end].reshape(n, -1)
+
+
+Cells = NDArray[np.int32]
+
+
+def _joined(kept: Sequence[_Kept]) -> _Kept:
+    """Put the texts of one length together."""
+    layers = kept[0].states
+    states = {layer: torch.cat([one.states[layer] for one in kept]) for layer in layers}
+    return _Kept(np.concatenate([one.rows for one in kept]), states)
+
+
+def _in_parts(one: _Kept, most: int) -> Iterator[_Kept]:
+    """Cut texts of one length where there are too many of them."""
+    step = max(1, most * len(one.rows) // _size(one))
+    for start in range(0, len(one.rows), step):
+        part = slice(start, start + step)
+        yield _Kept(one.rows[part], {layer: s[part] for layer, s in one.states.items()})
+
+
+def _together(parts: Iterable[_Kept], most: int) -> Iterator[list[_Kept]]:
+    """Yield parts of several lengths together, as long as they are not too large."""
+    some: list[_Kept] = []
+    size = 0
+    for part in parts:
+        if some and size + _size(part) > most:
+            yield some
+            some, size = [], 0
+        some.append(part)
+        size += _size(part)
+    if some:
+        yield some
+
+
+def _size(one: _Kept) -> int:
+    return sum(states.numel() for states in one.states.values())
+
+
+def _of_texts(rows: Rows, cells: Cells, which: Rows) -> Block:
+    """Return the cells of all texts that were run under one of some numbers."""
+    place = np.full(int(max(which.max(), rows.max())) + 1, UNKNOWN)
+    place[rows] = np.arange(len(rows))
+    texts = np.flatnonzero(place[which] != UNKNOWN)
+    at = place[which[texts]]
+    alone = len(at) == len(cells) and bool((at == np.arange(len(at))).all())
+    return Block(texts, cells if alone else cells[at])
 
 
 class Owning:
@@ -137,6 +188,7 @@ class Owning:
         self.data, self.sampling = data, sampling
         self._seen: dict[Text, int] = {}
         self._rows = 0
+        self._outside = data.table["outside"].astype(np.float64)  # of all rows
         self._firsts(list(data.each_text()))
 
     def _firsts(self, texts: Sequence[Text]) -> tuple[Rows, Rows]:
@@ -160,9 +212,13 @@ class Owning:
         first = with_first_hits(before, rows[run], blocks)
         self.data.owners = table_of(first, before.shape)
         owner, share = np.full(len(texts), UNKNOWN), np.zeros(len(texts))
+        outside = np.full(len(texts), np.nan)
         for block in blocks:
             mine = run[block.texts]
             owner[mine], share[mine] = owners_of(first, rows[mine], block.cells)
+            outside[mine] = (block.cells == UNKNOWN).mean(axis=1)
         copies = firsts < rows
         owner[copies], share[copies] = firsts[copies], 1.0
-        return Owned(owner, share)
+        self._outside = np.append(self._outside, outside)
+        outside = np.where(np.isnan(outside), self._outside[firsts], outside)
+        return Owned(owner, share, outside)

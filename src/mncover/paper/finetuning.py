@@ -18,11 +18,11 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from mncover.engine.batches import Tokens
-from mncover.engine.loading import load_subject
+from mncover.engine.loading import load_config, load_subject
 from mncover.engine.measure import class_probabilities
 from mncover.engine.subject import Subject
 from mncover.errors import ModelError, SettingsError, TextError
-from mncover.types import Text
+from mncover.types import Text, counted
 
 Advance = Callable[[int], None]
 
@@ -40,7 +40,7 @@ class TrainingSet:
     def __post_init__(self) -> None:
         n, labels = len(self.texts), len(self.labels)
         if n != labels:
-            raise TextError(f"there are {n:,} texts but {labels:,} labels.")
+            raise TextError(f"got {counted(n, 'text')} but {counted(labels, 'label')}.")
 
     def __add__(self, other: TrainingSet) -> TrainingSet:
         return TrainingSet(self.texts + other.texts, self.labels + other.labels)
@@ -137,7 +137,7 @@ def _untrained(base: str, n_labels: int, device: str | None) -> Subject:
     pad = found.tokenizer.pad_token_id
     if pad is None:
         raise ModelError(f"{base}: the tokenizer has no padding token, which batches need.")
-    config = transformers.AutoConfig.from_pretrained(base, trust_remote_code=False)
+    config = load_config(base)
     config.num_labels, config.problem_type = n_labels, "single_label_classification"
     if getattr(config, "pad_token_id", None) is None:
         config.pad_token_id = pad

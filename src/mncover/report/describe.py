@@ -11,20 +11,22 @@ from rich.table import Table
 from rich.text import Text
 
 from mncover.data.identity import MaskSummary
+from mncover.data.results import misclassified
 from mncover.data.store import CoverageData
 from mncover.data.table import UNKNOWN
 from mncover.report.tables import plain_table
 from mncover.suites.expectations import Answers, Expectation
 from mncover.suites.judging import FAILS, Outcome, in_suite_classes, judged_cases
 from mncover.suites.model import Label, Outline, Suite
-from mncover.types import display_percent, shorten
+from mncover.types import counted, display_percent, shorten
 
 LONGEST = 200  # characters of a text
 
 
 def describe_suite(suite: Suite) -> str:
     """Return a suite's size in a few words."""
-    return f"{len(suite.tests):,} tests, {suite.cases:,} cases, {suite.texts:,} texts"
+    sizes = (len(suite.tests), "test"), (suite.cases, "case"), (suite.texts, "text")
+    return ", ".join(counted(*size) for size in sizes)
 
 
 def suite_table(suite: Suite) -> Table:
@@ -130,7 +132,7 @@ def outcomes_to_json(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
             "judged": outcome.judged,
             "failing": outcome.failing,
             "failure_rate": outcome.failure_rate,
-            "failing_cases": [int(i) for i in (outcome.verdicts == FAILS).nonzero()[0]],
+            "failing_cases": outcome.failing_places,
         }
         for outcome in outcomes
     ]
@@ -140,8 +142,8 @@ def outcomes_to_json(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
 
 
 def print_failures(data: CoverageData, n: int, console: Console) -> None:
-    """Print up to n failing cases of every test, and of every context with labels."""
-    parts = [*_failing_tests(data, n), *_wrong_contexts(data, n)]
+    """Print up to n failing cases of every test, labelled texts included."""
+    parts = [*_failing_tests(data, n), *_failing_texts(data, n)]
     for heading, table in parts:
         console.print(heading)
         console.print(table)
@@ -171,21 +173,23 @@ def _failing_tests(data: CoverageData, n: int) -> Iterator[tuple[Text, Table]]:
         heading = Text(outcome.test.name, style="bold")
         fails = f": {outcome.failing:,} of {outcome.judged:,} fail; expects {expects}"
         table, classes = _failure_table(), outline.labels or data.identity.labels
-        for case in (outcome.verdicts == FAILS).nonzero()[0][:n]:
+        failing = np.flatnonzero(outcome.verdicts == FAILS)[:n]
+        for case, number in zip(failing, outcome.failing_places[:n], strict=True):
             right = class_names(outcome.test.cases[case].label, classes)
             found = said(answers_to(data, outline, rows[case]), classes)
             for i, (row, (name, share)) in enumerate(zip(rows[case], found, strict=True)):
-                place = "" if i else f"case {case}"
+                place = "" if i else f"case {number}"
                 _add_text(table, data, row, place, name, share, "" if i else right)
         table.add_row()
         yield heading.append(fails, "not bold"), table
 
 
-def _wrong_contexts(data: CoverageData, n: int) -> Iterator[tuple[Text, Table]]:
+def _failing_texts(data: CoverageData, n: int) -> Iterator[tuple[Text, Table]]:
     labels, predictions = data.table["label"], data.table["prediction"]
-    wrong = (labels != UNKNOWN) & (predictions != UNKNOWN) & (labels != predictions)
+    judged, fails = (labels != UNKNOWN) & (predictions != UNKNOWN), misclassified(data)
     for number, context in enumerate(data.contexts):
-        mine = np.flatnonzero(wrong & (data.table["context"] == number))
+        inside = data.table["context"] == number
+        mine = np.flatnonzero(fails & inside)
         if not len(mine):
             continue
         table, classes = _failure_table(), data.identity.labels
@@ -195,7 +199,11 @@ def _wrong_contexts(data: CoverageData, n: int) -> Iterator[tuple[Text, Table]]:
             right = class_names(int(labels[row]), classes)
             _add_text(table, data, row, place, classes[answer], share, right)
         table.add_row()
-        yield Text(f"{context}: {len(mine):,} wrong", style="bold"), table
+        heading = Text(context or "(none)", style="bold")
+        yield (
+            heading.append(f": {len(mine):,} of {int((judged & inside).sum()):,} fail", "not bold"),
+            table,
+        )
 
 
 def _failure_table() -> Table:

@@ -30,7 +30,7 @@ class Found:
     """Everything that a report of findings shows.
 
     `fails` says of every judged case whether it fails, in the order of asking; `rest` are the
-    cases that are in no group.
+    cases that are in no group. If only a part of a suite was run, `part` says which.
     """
 
     file: Path
@@ -39,13 +39,15 @@ class Found:
     groups: tuple[Group, ...]
     rest: Group
     fails: list[bool]
+    part: str = ""
 
 
 def found_by(finder: Finder, file: Path) -> Found:
     """Return what a finder has found in a data file."""
     groups, rest = group_failures(finder)
     model, order = finder.data.identity.model, judged_in_order(finder)
-    return Found(file, Path(model).name or model, finder.findings(), groups, rest, order)
+    part, name = finder.data.runs[0].part, Path(model).name or model
+    return Found(file, name, finder.findings(), groups, rest, order, part)
 
 
 # In words, for the terminal and the page.
@@ -166,7 +168,8 @@ def print_found(found: Found, console: Console) -> None:
 def _parts(found: Found) -> Iterator[RenderableType]:
     about = found.findings
     file = visible(str(found.file))
-    yield Text.assemble("Failures found of ", (visible(found.model), "bold"), f" in {file}")
+    part = f"\nPart of a suite: {visible(found.part)}" if found.part else ""
+    yield Text.assemble("Failures found of ", (visible(found.model), "bold"), f" in {file}{part}")
     if not about.judged:
         yield Text(nothing_yet(about))
         return
@@ -238,6 +241,7 @@ def to_json(found: Found) -> dict[str, Any]:
         "format": FORMAT_VERSION,
         "version": __version__,
         "model": found.model,
+        "part": found.part or None,
         **{name: getattr(about, name) for name in names},
         "chance": None if about.chance is None else asdict(about.chance),
         "left": None if about.left is None else asdict(about.left),

@@ -9,15 +9,15 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader
 
-from mncover.data.results import REDUNDANT_AT, Result, summarize
+from mncover.data.results import ADDS_LITTLE_AT
 from mncover.data.store import CoverageData
 from mncover.errors import SettingsError
 from mncover.report.html_overview import overview
-from mncover.report.html_tests import PageMaker, earlier_verdicts
+from mncover.report.html_tests import PageMaker, earlier_verdicts, page_name, places_of
 from mncover.selection.cases import cases_by_run
-from mncover.selection.estimates import estimates_of
-from mncover.suites.judging import judge_data
-from mncover.types import display_percent
+from mncover.selection.estimates import full_result
+from mncover.suites.judging import result_of
+from mncover.types import counted, display_percent
 
 MARK = ".mncover-html"  # tells a folder of ours from one of the user's
 
@@ -28,7 +28,7 @@ def write_html(
     data: CoverageData,
     file: Path,
     folder: Path,
-    redundant_at: float = REDUNDANT_AT,
+    adds_little_at: float = ADDS_LITTLE_AT,
     since: Since | None = None,
 ) -> Path:
     """Write the report of a data file to a folder, and return its first page.
@@ -43,7 +43,7 @@ def write_html(
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".mncover-") as place:
         made = Path(place) / "html"
-        _write(data, file, made, redundant_at, since)
+        _write(data, file, made, adds_little_at, since)
         if folder.exists():
             shutil.rmtree(folder)
         made.rename(folder)
@@ -51,25 +51,23 @@ def write_html(
 
 
 def _write(
-    data: CoverageData, file: Path, folder: Path, redundant_at: float, since: Since | None
+    data: CoverageData, file: Path, folder: Path, adds_little_at: float, since: Since | None
 ) -> None:
     (folder / "tests").mkdir(parents=True)
     (folder / MARK).write_text("written by mncover html; the next report replaces this folder\n")
     verdicts = {} if since is None else earlier_verdicts(cases_by_run(since[1]))
-    makers = [PageMaker(cases, redundant_at, verdicts) for cases in cases_by_run(data)]
+    runs = cases_by_run(data)
+    places = places_of(runs)
+    makers = [PageMaker(cases, adds_little_at, verdicts, places) for cases in runs]
     found = [page for maker in makers for page in maker.pages()]
-    pages = [(f"tests/{number:04d}.html", page) for number, page in enumerate(found, start=1)]
-    earlier = None if since is None else _judged(since[1], redundant_at)
+    pages = [(f"tests/{page_name(number)}", page) for number, page in enumerate(found, start=1)]
+    earlier = None if since is None else result_of(since[1], adds_little_at)
     then = "" if since is None else since[0].name
-    content = overview(data, _judged(data, redundant_at), pages, earlier, then)
+    content = overview(data, full_result(data, adds_little_at), pages, earlier, then)
     made = environment()
     render(made, "index.html", folder / "index.html", o=content, file=file)
     for address, page in pages:
         render(made, "test.html", folder / address, o=content, page=page)
-
-
-def _judged(data: CoverageData, redundant_at: float) -> Result:
-    return summarize(data, tuple(judge_data(data)), redundant_at, estimates_of(data))
 
 
 def environment() -> Environment:
@@ -82,6 +80,7 @@ def environment() -> Environment:
         "percent": lambda share: f"{100 * share:.1f}",
         "display": display_percent,
         "thousands": lambda number: f"{number:,}",
+        "counted": counted,
     }
     return environment
 

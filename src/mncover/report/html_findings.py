@@ -39,6 +39,7 @@ def page(found: Found) -> dict[str, Any]:
     return {
         "model": visible(found.model),
         "file": found.file.name,
+        "part": visible(found.part),
         "version": __version__,
         "about": about,
         "nothing": "" if about.judged else words.nothing_yet(about),

@@ -1,91 +1,102 @@
-"""The cases of a suite as JUnit XML, which build servers show. No torch here."""
+"""The judged cases of a data file as JUnit XML, which build servers show. No torch here."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from xml.etree import ElementTree
 
+import numpy as np
 from rich.console import Console
 
 from mncover.data.estimate import Estimate
 from mncover.data.store import CoverageData
+from mncover.errors import DataFileError
 from mncover.report.columns import View, print_verbatim
-from mncover.report.describe import answers_to, describe_expectation, said
+from mncover.report.failures import LONGEST, CaseWords
 from mncover.report.plans import estimates_to_json
-from mncover.suites.judging import FAILS, NOT_JUDGED, Outcome, judged_cases
-from mncover.suites.model import Outline
+from mncover.selection.cases import Cases, cases_by_run
+from mncover.suites.judging import FAILS, NOT_JUDGED
 from mncover.types import shorten
 
-LONGEST = 300  # characters of a text
+Positions = list[int]  # of cases
 
 
 def show(view: View, console: Console) -> None:
-    """Print the cases of the test suites in a data file."""
+    """Print the cases of the test suites and the labelled texts in a data file."""
     print_verbatim(to_junit(view.data, view.result.estimates), console)
 
 
 def to_junit(data: CoverageData, estimates: Sequence[Estimate] = ()) -> str:
-    """Return XML with a test suite for each test and a test case for each case.
+    """Return XML with a test suite for each test or context, and a test case for each case.
 
-    A case that the expectation does not apply to is skipped. What is estimated for a whole test is
-    a property of it.
+    A case that the expectation does not apply to is skipped, and a text without a label is left
+    out. Data without any case is refused. What is estimated for a whole test is a property of it.
     """
     root = ElementTree.Element("testsuites", name="mncover")
-    failing = total = 0
-    for outline, outcome, rows in judged_cases(data):
-        mine = [one for one in estimates if one.test == outcome.test.name]
-        root.append(_suite(data, outline, outcome, rows, mine))
-        failing += outcome.failing
-        total += len(outcome.test.cases)
-    root.set("tests", str(total))
-    root.set("failures", str(failing))
+    for run, cases in zip(data.runs, cases_by_run(data), strict=True):
+        words = CaseWords(cases)
+        for positions in _by_test(cases):
+            suite = _suite(cases, words, positions, run.part)
+            _add_estimates(suite, cases.tests[cases.test[positions[0]]], estimates)
+            root.append(suite)
+    if not len(root):
+        why = "nothing in it has a label or an expectation"
+        raise DataFileError(f"{why}, so there is no case to write as JUnit XML")
+    for name in ("tests", "failures"):
+        root.set(name, str(sum(int(suite.get(name, 0)) for suite in root)))
     content: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
     return content.decode("utf-8")
 
 
-def _suite(
-    data: CoverageData,
-    outline: Outline,
-    outcome: Outcome,
-    rows: list[list[int]],
-    estimates: Sequence[Estimate],
-) -> ElementTree.Element:
-    name, cases = _clean(outcome.test.name), outcome.test.cases
-    suite = ElementTree.Element(
-        "testsuite",
-        name=name,
-        tests=str(len(cases)),
-        failures=str(outcome.failing),
-        skipped=str(len(cases) - outcome.judged),
-    )
-    for one in estimates:
-        about = ElementTree.SubElement(suite, "properties")
-        for name, value in estimates_to_json([one])[0].items():
+def _add_estimates(suite: ElementTree.Element, test: str, estimates: Sequence[Estimate]) -> None:
+    """Add what is estimated for a test as its properties."""
+    for one in estimates_to_json([one for one in estimates if one.test == test]):
+        about = suite.find("properties")
+        if about is None:
+            about = ElementTree.Element("properties")
+            suite.insert(0, about)
+        for name, value in one.items():
             if name != "test" and value is not None:
                 ElementTree.SubElement(about, "property", name=name, value=str(value))
-    expects = _clean(describe_expectation(outcome.test.expectation, outline.labels))
-    for number, (verdict, mine) in enumerate(zip(outcome.verdicts, rows, strict=True)):
-        text = _clean(shorten(data.table.texts[mine[0]], 80))
-        case = ElementTree.SubElement(
-            suite, "testcase", classname=name, name=f"case {number}: {text}"
-        )
+
+
+def _by_test(cases: Cases) -> Iterator[Positions]:
+    """Yield the cases of each test; of plain texts those that have a label."""
+    mine = cases.test.copy()
+    if cases.outline is None:
+        mine[cases.verdicts == NOT_JUDGED] = -1
+    for number in np.unique(mine[mine >= 0]):
+        yield np.flatnonzero(mine == number).tolist()
+
+
+def _suite(cases: Cases, words: CaseWords, positions: Positions, part: str) -> ElementTree.Element:
+    name = _clean(cases.tests[cases.test[positions[0]]])
+    verdicts = cases.verdicts[positions]
+    failing, skipped = (str((verdicts == kind).sum()) for kind in (FAILS, NOT_JUDGED))
+    counts = {"tests": str(len(positions)), "failures": failing, "skipped": skipped}
+    suite = ElementTree.Element("testsuite", {"name": name, **counts})
+    if part:
+        about = ElementTree.SubElement(suite, "properties")
+        ElementTree.SubElement(about, "property", name="part", value=_clean(part))
+    for position, verdict in zip(positions, verdicts.tolist(), strict=True):
+        text = shorten(cases.texts(position)[0], 80)
+        called = _clean(f"{words.name(position)}: {text}")
+        case = ElementTree.SubElement(suite, "testcase", classname=name, name=called)
         if verdict == NOT_JUDGED:
             ElementTree.SubElement(case, "skipped")
         elif verdict == FAILS:
-            failure = ElementTree.SubElement(case, "failure", message=f"expects {expects}")
-            failure.text = _said(data, outline, mine)
+            _fail(case, words, position)
     return suite
 
 
-def _said(data: CoverageData, outline: Outline, rows: list[int]) -> str:
-    """Return the texts of a case with what the model said, a line each."""
-    answers, classes = answers_to(data, outline, rows), outline.labels or data.identity.labels
-    lines = []
-    for row, (name, share) in zip(rows, said(answers, classes), strict=True):
-        answer = f"{name} {100 * share:.1f} %" if name else "-"
-        lines.append(f"{answer}: {shorten(data.table.texts[row], LONGEST)}")
-    return _clean("\n".join(lines))
+def _fail(case: ElementTree.Element, words: CaseWords, position: int) -> None:
+    """Say what was expected and what came, and below it the answer to each text."""
+    found = words.failure(position)
+    message = _clean(f"expected {found.expected}, got {found.got}")
+    failure = ElementTree.SubElement(case, "failure", message=message)
+    answers = zip(words.answers(position), found.texts, strict=True)
+    failure.text = _clean("\n".join(f"{said}: {shorten(text, LONGEST)}" for said, text in answers))
 
 
 def _clean(text: str) -> str:

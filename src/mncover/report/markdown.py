@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from rich.console import Console
 
 from mncover.data.results import Result
 from mncover.report import columns
-from mncover.report.columns import NAME, REDUNDANT, TEXTS, View, print_verbatim, shown
+from mncover.report.columns import LITTLE, NAME, OUTSIDE, TEXTS, View, print_verbatim, shown
 from mncover.report.describe import print_failures
+from mncover.report.failures import MOST_LISTED, MOST_TEXTS, changes_in_words, newly_failing
+from mncover.report.notes import headline, little_words, of_all, warnings_of
 from mncover.report.plans import ESTIMATE_TITLES, estimate_cells, estimate_notes
-from mncover.types import display_percent
+from mncover.types import counted, display_percent, shorten
 
 
 def show(view: View, console: Console, folded: bool = False) -> None:
-    """Print the report, and below it the failing cases that were asked for."""
+    """Print the report, and below it gates, changes and the failing cases that were asked for."""
     print_verbatim(to_markdown(view.result, view.sort, folded), console)
+    print_verbatim("".join(f"{line}\n" for line in _gates(view)), console)
     if view.failures:
         print_failures(view.data, view.failures, console)
 
 
 def to_markdown(result: Result, sort: str = "suite", folded: bool = False) -> str:
-    """Return totals and a table of contexts; `folded` puts the table into a fold, as GitHub has."""
+    """Return totals and a table of tests; `folded` puts the table into a fold, as GitHub has."""
     table = "\n".join(_table(result, sort))
     if folded:
-        summary = f"<summary>{len(result.contexts):,} tests</summary>"
+        summary = f"<summary>{counted(len(result.contexts), 'test')}</summary>"
         table = f"<details>{summary}\n\n{table}\n\n</details>"
     model = _escaped(result.identity.model.rstrip("/").split("/")[-1])
     totals = "\n".join(f"- {line}" for line in _totals(result))
@@ -33,19 +37,38 @@ def to_markdown(result: Result, sort: str = "suite", folded: bool = False) -> st
     return f"## Coverage of {model}\n\n{totals}\n{estimated}\n{table}\n"
 
 
+def _gates(view: View) -> Iterator[str]:
+    """Yield what gates say, and the cases that fail newly as a table."""
+    for check in view.checks:
+        yield f"- {'passed' if check.holds else '**FAILED**'}: {_escaped(check.says)}"
+    if view.changes is None:
+        return
+    yield f"\n{_escaped(changes_in_words(view.changes))}"
+    found = newly_failing(view.changes)
+    if found:
+        yield "\n| Test | Case | Texts | Expected | Got |\n|---|---|---|---|---|"
+    for one in found[:MOST_LISTED]:
+        texts = " / ".join(shorten(text) for text in one.texts[:MOST_TEXTS])
+        cells = (one.test, one.case, texts, one.expected, one.got)
+        yield f"| {' | '.join(map(_escaped, cells))} |"
+    if len(found) > MOST_LISTED:
+        yield f"\nand {counted(len(found) - MOST_LISTED, 'case')} more"
+
+
 def _totals(result: Result) -> list[str]:
-    shares = [f"{c.title} {display_percent(c.tally.share)} %" for c in result.criteria.values()]
-    lines = [f"**{shares[0]}** of all bins, {result.texts:,} texts", *shares[1:]]
-    judged = sum(outcome.judged for outcome in result.outcomes)
-    failing = sum(outcome.failing for outcome in result.outcomes)
-    if judged:
-        share = display_percent(failing / judged)
-        lines.append(f"**{failing:,} of {judged:,} cases fail** ({share} %)")
-    labelled = sum(context.labelled for context in result.contexts)
-    wrong = sum(context.wrong for context in result.contexts)
-    if labelled:
-        lines.append(f"{wrong:,} of {labelled:,} labelled texts are classified wrongly")
-    return [*lines, *(f"interrupted: {_escaped(name)}" for name in result.interrupted)]
+    lines = []
+    for criterion in result.criteria.values():
+        shown, compared = headline(result, criterion)
+        lines.append(f"**{shown}**{compared}; {of_all(criterion)}")
+    lines[0] += f"; {counted(result.n_texts, 'text')}"
+    lines += [f"part of {_escaped(part)}" for part in result.parts]
+    if result.judged:
+        share = display_percent(result.failing / result.judged)
+        lines.append(f"**{result.failing:,} of {result.judged:,} cases fail** ({share} %)")
+    little = little_words(result)
+    lines += [little] if little else []
+    lines += [f"interrupted: {_escaped(name)}" for name in result.interrupted]
+    return [*lines, *(f"Warning: {one}" for one in warnings_of(result))]
 
 
 def _estimates(result: Result) -> list[str]:
@@ -63,16 +86,16 @@ def _estimates(result: Result) -> list[str]:
 
 
 def _table(result: Result, sort: str) -> list[str]:
-    coverage = columns.coverage_columns(result)
-    names = ["Test", TEXTS.title, *(c.title for c in coverage), REDUNDANT.title, "Failing"]
+    shares = [TEXTS, *columns.coverage_columns(result), OUTSIDE, LITTLE]
+    shares = [column for column in shares if column.applies(result)]
+    names = ["Test", *(c.title for c in shares), "Failing"]
     lines = [f"| {' | '.join(names)} |", "|---" + "|---:" * (len(names) - 1) + "|"]
     for context in columns.sorted_contexts(result, sort):
-        cells = [shown(column.value(context)) for column in (NAME, TEXTS, *coverage)]
-        redundant = "-" if context.redundant is None else f"{context.redundant:,}"
-        part, failing = columns.failing_or_wrong(context), "-"
+        part, failing = columns.failing_part(context), "-"
         if part.share is not None:
             failing = f"{part.number:,} ({display_percent(part.share, 1)} %)"
-        cells = [_escaped(cells[0]), *cells[1:], redundant, failing]
+        name = _escaped(shown(NAME.value(context)))
+        cells = [name, *(shown(column.value(context)) for column in shares), failing]
         lines.append(f"| {' | '.join(cells)} |")
     return lines
 

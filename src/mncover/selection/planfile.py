@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mncover.data.limits import ROWS
 from mncover.errors import TextError
 from mncover.selection.allocation import Earlier
 from mncover.selection.forecast import NOISES
@@ -22,7 +23,6 @@ from mncover.selection.strata import Drawn
 from mncover.suites.model import Outline, Suite
 
 VERSION = 1
-MOST_CASES = 100_000_000  # what a stranger's file may ask memory for
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Plan:
         names = tuple(str(name) for name, _ in value["tests"])
         sizes = [int(size) for _, size in value["tests"]]
         n, runs = sum(sizes), len(value["models"])
-        if min(sizes) < 1 or n > MOST_CASES or not runs:
+        if min(sizes) < 1 or n > ROWS.value or not runs:
             raise ValueError("sizes")
         test = np.repeat(np.arange(len(sizes)), sizes)
         counts = (runs, len(NOISES), n)
@@ -136,7 +136,7 @@ def _packed(values: NDArray[Any], kind: str) -> str:
 
 def _unpacked(text: str, kind: str, shape: Sequence[int] | None = None) -> NDArray[Any]:
     size = np.dtype(kind).itemsize
-    most = size * (MOST_CASES if shape is None else int(np.prod(shape)))
+    most = size * (ROWS.value if shape is None else int(np.prod(shape)))
     unpacker = zlib.decompressobj()
     raw = unpacker.decompress(base64.b64decode(text, validate=True), most + 1)
     found = np.frombuffer(raw, dtype=kind)

@@ -91,5 +91,5 @@ def _whole_suite(path: Path, data: CoverageData) -> tuple[Cases, Outline]:
     if cases.outline.plan is not None:
         raise DataFileError(f"{path}: it is the run of a plan; plan from a run of the whole suite.")
     if data.incomplete or len(cases) != len(cases.outline.sizes):
-        raise DataFileError(f"{path}: the run was interrupted; finish it first.")
+        raise DataFileError(f"{path}: it has not run every case; run the whole suite first.")
     return cases, cases.outline

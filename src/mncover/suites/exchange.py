@@ -9,11 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
+from mncover.data.limits import CLASSES
 from mncover.errors import TextError
-from mncover.suites.expectations import Answers
+from mncover.suites.expectations import MAX_CLASS, Answers
 from mncover.suites.formats.records import raw_lines, write_content
 from mncover.suites.model import Suite
-from mncover.types import Text
+from mncover.types import Text, counted
 
 # A line has the class; all probabilities; the probability of class 1; the class and its
 # probability; or the class and all probabilities. The names are CheckList's.
@@ -51,7 +52,9 @@ def read_predictions(path: Path, kind: str, texts: int) -> Answers:
         raise TextError(f"the format of predictions is one of {', '.join(FORMATS)}; got {kind!r}.")
     lines = list(raw_lines(path))
     if len(lines) != texts:
-        raise TextError(f"{path}: {len(lines):,} lines, but the suite has {texts:,} texts.")
+        raise TextError(
+            f"{path}: {counted(len(lines), 'line')}, but the suite has {counted(texts, 'text')}."
+        )
     found = []
     for number, line in lines:
         try:
@@ -60,6 +63,7 @@ def read_predictions(path: Path, kind: str, texts: int) -> Answers:
             raise TextError(f"{path}, line {number}: not {kind} ({line[:40]!r}).") from error
     classes = np.array([number for number, _ in found], dtype=np.int64)
     width = max([len(row) for _, row in found] + [int(classes.max(initial=0)) + 1])
+    CLASSES.check(width, f"{path}: classes")
     probabilities = np.zeros((len(found), width))  # 0 where a line does not give one
     for place, (_, row) in enumerate(found):
         probabilities[place, : len(row)] = row
@@ -77,7 +81,8 @@ def _parsed(kind: str, parts: list[float]) -> Parsed:
         return int(np.argmax(parts)), parts
     number, *rest = parts
     place = int(number)
-    if place != number or (kind == "pred_and_softmax" and place >= len(rest)):
+    CLASSES.check(place + 1, "classes of predictions")
+    if place != number or place < -MAX_CLASS or (kind == "pred_and_softmax" and place >= len(rest)):
         raise ValueError
     if kind == "pred_and_softmax":
         return place, rest

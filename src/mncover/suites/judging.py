@@ -14,10 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mncover.data.results import ADDS_LITTLE_AT, Result, misclassified, summarize
 from mncover.data.store import CoverageData
 from mncover.errors import DataFileError, MnCoverError, SettingsError, TextError
 from mncover.suites.expectations import Answers, Expectation, Grouped, Mask, judge
 from mncover.suites.model import Case, How, Label, Outline, Suite, Test, known_way
+from mncover.suites.seal import check_classes
+from mncover.types import counted
 
 
 def in_suite_classes(
@@ -87,10 +90,14 @@ PASSES, FAILS, NOT_JUDGED = 1, 0, -1
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of a test: PASSES, FAILS or NOT_JUDGED for each case."""
+    """The result of a test: PASSES, FAILS or NOT_JUDGED for each case.
+
+    `places` says where the cases are in their test, if only a part of them was run.
+    """
 
     test: Test
     verdicts: NDArray[np.int8]
+    places: tuple[int, ...] = ()
 
     @property
     def judged(self) -> int:
@@ -107,11 +114,19 @@ class Outcome:
         """The share of judged cases that fail, from 0 to 1; None if none was judged."""
         return self.failing / self.judged if self.judged else None
 
+    @property
+    def failing_places(self) -> list[int]:
+        """Where in their test the failing cases are, counted from 0."""
+        found: list[int] = np.flatnonzero(self.verdicts == FAILS).tolist()
+        return [self.places[case] for case in found] if self.places else found
+
 
 def judge_suite(suite: Suite, answers: Answers) -> list[Outcome]:
     """Judge every case of a suite; answers are in its classes and in the order of `each_text`."""
     if (n := len(answers.classes)) != suite.texts:
-        raise TextError(f"got {n:,} answers, but the suite has {suite.texts:,} texts.")
+        raise TextError(
+            f"got {counted(n, 'answer')}, but the suite has {counted(suite.texts, 'text')}."
+        )
     parts = _parts(answers, [test.texts for test in suite.tests])
     return [judge_test(t, mine, suite.labels) for t, mine in zip(suite.tests, parts, strict=True)]
 
@@ -147,6 +162,19 @@ def _judged(
     return judge(expectation, answers, texts, [numbers[label] for label in given])
 
 
+def require_classes(suite: Suite, model_labels: Sequence[str]) -> None:
+    """Refuse a suite that names a class which it, or the model, lacks, or a plan for others."""
+    check_classes(suite, model_labels)
+    labels = suite.labels or [str(number) for number in range(len(model_labels))]
+    for test in suite.tests:
+        try:
+            _numbered(test.expectation, labels)
+            for label in dict.fromkeys(case.label for case in test.cases):
+                _numbers(label, labels)
+        except TextError as error:
+            raise TextError(f"the test {test.name!r}: {error}") from None
+
+
 def _parts(answers: Answers, sizes: Sequence[int]) -> Iterator[Answers]:
     for a, b in pairwise(accumulate(sizes, initial=0)):
         yield Answers(answers.classes[a:b], answers.probabilities[a:b])
@@ -170,24 +198,29 @@ def _numbers(label: Label, labels: Sequence[str]) -> tuple[int, ...]:
     return tuple(found)
 
 
-# Whatever a damaged outline makes `Outline.from_json` raise.
-_DAMAGE = (MnCoverError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-
-
 def outline_of(data: CoverageData, run_id: str) -> Outline | None:
     """Return the outline of a run's test suite; None if the run was not of a test suite."""
     raw = data.outlines.get(run_id)
     try:
         return None if raw is None else Outline.from_json(raw)
-    except _DAMAGE as error:
-        why = f"no {error}" if isinstance(error, KeyError) else str(error).rstrip(".")
-        what = f"the suite of run {run_id} is damaged ({why})"
+    except (MnCoverError, ValueError) as error:
+        what = f"the suite of run {run_id} is damaged ({str(error).rstrip('.')})"
         raise DataFileError(f"{what}; run it again.") from error
 
 
 def judge_data(data: CoverageData) -> Iterator[Outcome]:
     """Judge the complete cases of every suite that was run."""
     return (outcome for _, outcome, _ in judged_cases(data))
+
+
+def result_of(data: CoverageData, adds_little_at: float = ADDS_LITTLE_AT) -> Result:
+    """Return the numbers of a measurement, with how its tests went."""
+    outcomes, fails = [], misclassified(data)
+    for _, outcome, rows in judged_cases(data):
+        outcomes.append(outcome)
+        for case in np.flatnonzero(outcome.verdicts == FAILS):
+            fails[rows[case]] = True
+    return summarize(data, outcomes, adds_little_at, fails)
 
 
 def judge_run(data: CoverageData, run: int) -> list[Outcome]:
@@ -210,9 +243,14 @@ def judged_cases(
         suite = outline.filled([tuple(islice(texts, len(case))) for case in mine])
         found = table.probabilities[flat]
         answers = in_suite_classes(found, data.identity.labels, outline.labels, outline.classes)
-        left = iter(rows.values())
+        left, whole = iter(rows.items()), len(rows) == len(mine)
+        sizes = accumulate(map(len, outline.cases), initial=0)
+        starts = {test.name: start for test, start in zip(outline.tests, sizes, strict=False)}
         for outcome in judge_suite(suite, answers):
-            yield outline, outcome, list(islice(left, len(outcome.test.cases)))
+            numbers, its = zip(*islice(left, len(outcome.test.cases)), strict=True)
+            start = starts[outcome.test.name]
+            places = () if whole else tuple(number - start for number in numbers)
+            yield outline, replace(outcome, places=places), list(its)
 
 
 def complete_cases(data: CoverageData, run: int) -> list[tuple[int, list[int]]]:

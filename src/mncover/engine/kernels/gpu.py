@@ -7,6 +7,7 @@ torch operations do it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -23,15 +24,14 @@ from mncover.data import maps
 from mncover.data.layout import Layout, Site
 from mncover.engine.kernels.base import Block, Bounds, Heads, Order, Target, no_cell
 from mncover.engine.kernels.plain_torch import TorchKernels
+from mncover.engine.kernels.tiles import WHOLE_LENGTH, stages_for, tile_for
 from mncover.engine.kernels.triton_attention import attend, row_totals
 from mncover.engine.kernels.triton_bins import ENCODE, HIT, WIDEN
 from mncover.engine.kernels.triton_values import read_values
 
 MOST_CELLS = 64  # as many as an integer has bits
-WHOLE_LENGTH = 128  # up to here a program holds whole rows of attention
-PROGRAMS = 1024  # for a site: what fills a large GPU; more write more
-STAGES = 2  # texts whose states are under way at a time: more take the space of other programs
-BLOCK = 512  # neurons of a program that reads values
+BLOCK = 256  # neurons of a program that reads values
+READERS = 32  # such programs for each multiprocessor
 
 MOST_SITES = 8  # whose values a program can take, one after the other
 WAITING_BYTES = 2**28  # of hidden states that may wait for those of the next layers
@@ -41,14 +41,15 @@ KINDS = {torch.float32: tl.float32, torch.float16: tl.float16, torch.bfloat16: t
 Grid = tuple[int, int, int]
 
 
-class Job(NamedTuple):
+@dataclass(frozen=True, eq=False, slots=True)
+class Job:
     """What is done with the values of a batch, whatever the site."""
 
     mode: int
     bounds: Bounds
     rows: Tensor
     cells: int = 1
-    targets: tuple[Target, ...] = ()
+    targets: Sequence[Target] = ()
     order: Order | None = None
 
     @property
@@ -57,37 +58,34 @@ class Job(NamedTuple):
         masked, ordered = len(self.targets) > 1, self.order is not None
         return self.mode, masked, ordered, self.cells > 32, ties_of(self.cells)
 
-    def same(self, other: Job) -> bool:
-        """Return whether another job is the same, with the same batch and arrays."""
-        mine = (self.mode, self.cells, id(self.rows), *map(id, (*self.bounds, *self._bits)))
-        theirs = (other.mode, other.cells, id(other.rows), *map(id, (*other.bounds, *other._bits)))
-        return mine == theirs
-
     @property
-    def _bits(self) -> list[Any]:
-        return [target.bits for target in self.targets]
+    def arrays(self) -> tuple[Tensor | None, ...]:
+        """The arrays that a program changes and looks things up in."""
+        first = self.targets[0] if self.targets else NO_TARGET
+        second = self.targets[1] if len(self.targets) > 1 else NO_TARGET
+        maps_of = (first.bits, second.bits, first.old, second.old, first.first, second.first)
+        return (*self.bounds, *maps_of, self.rows, *(self.order or (None, None)))
+
+    def does(self, mode: int, bounds: Bounds, rows: Tensor, cells: int, order: Any) -> bool:
+        """Return whether this is what is asked for, of the same batch; targets apart."""
+        return (
+            self.rows is rows
+            and self.bounds is bounds
+            and self.order is order
+            and (self.mode, self.cells) == (mode, cells)
+        )
 
 
-class Tile(NamedTuple):
-    """How much of a head's attention a program takes: rows, columns, and threads / 32."""
+class Launch(NamedTuple):
+    """How the attention of a batch's layers is launched: all but what differs between layers."""
 
-    rows: int
-    columns: int
-    warps: int
-
-
-def tile_for(length: int) -> Tile:
-    """Return the tile for texts of some length; a dot product wants 16 rows or more.
-
-    More than some eight neurons for each thread do not fit into its registers.
-    """
-    if length <= 16:
-        return Tile(16, 16, 2)
-    if length <= 32:
-        return Tile(32, 32, 4)
-    if length <= 64:
-        return Tile(16, 64, 4)
-    return Tile(16, 128, 8) if length <= WHOLE_LENGTH else Tile(64, 64, 8)
+    key: Any
+    grid: Grid
+    rest: tuple[Any, ...]
+    constants: tuple[Any, ...]
+    options: dict[str, int]
+    kind: Any
+    ready: Any = None  # the compiled program on this grid; `rest` are numbers then
 
 
 class TritonKernels(TorchKernels):
@@ -101,8 +99,16 @@ class TritonKernels(TorchKernels):
         self._slots = layout.slots
         self._compiled: dict[Any, Any] = {}
         self._waiting: list[Block] = []
-        self._job: Job | None = None
+        self._job: Job | None = None  # of those that wait
+        self._last: Job | None = None
+        self._plan: Launch | None = None
         self._none = torch.empty(1, dtype=torch.int32, device=device)
+        self._nowhere = self._none.data_ptr()
+        on_gpu = device.type == "cuda"
+        self._ptx = on_gpu and torch.version.hip is None
+        self._processors = (
+            torch.cuda.get_device_properties(device).multi_processor_count if on_gpu else 1
+        )
 
     def to_device(self, array: NDArray[Any]) -> Tensor:
         return super().to_device(array.astype(np.uint32) if array.dtype == np.uint16 else array)
@@ -129,10 +135,11 @@ class TritonKernels(TorchKernels):
 
     def fault(self) -> tuple[Site, int] | None:
         self.flush()
+        self._last = self._plan = None
         return super().fault()
 
     def widen(self, block: Block, bounds: Bounds) -> bool:
-        self._launch(Job(WIDEN.value, bounds, block.rows), block)
+        self._launch(self._job_of(WIDEN.value, bounds, block), block)
         return True
 
     def hit(
@@ -145,16 +152,34 @@ class TritonKernels(TorchKernels):
     ) -> bool:
         if not self._covers(group):
             return super().hit(group, self._plain(block), bounds, targets, order)
-        job = Job(HIT.value, bounds, block.rows, group.cells, tuple(targets), order)
+        job = self._job_of(HIT.value, bounds, block, group.cells, targets, order)
         self._launch(job, block)
         return True
 
     def encode(self, group: Group, block: Block, bounds: Bounds, codes: Tensor) -> bool:
         if not self._covers(group):
             return super().encode(group, self._plain(block), bounds, codes)
-        job = Job(ENCODE.value, bounds, block.rows, group.cells)
-        self._launch(job, block, codes)
+        self._launch(self._job_of(ENCODE.value, bounds, block, group.cells), block, codes)
         return True
+
+    def _job_of(
+        self,
+        mode: int,
+        bounds: Bounds,
+        block: Block,
+        cells: int = 1,
+        targets: Sequence[Target] = (),
+        order: Order | None = None,
+    ) -> Job:
+        """Return the job of the site before, if it is the same, or a new one."""
+        last = self._last
+        if (
+            last is None
+            or not last.does(mode, bounds, block.rows, cells, order)
+            or [*map(id, last.targets)] != [*map(id, targets)]
+        ):
+            last = self._last = Job(mode, bounds, block.rows, cells, tuple(targets), order)
+        return last
 
     def _covers(self, group: Group) -> bool:
         """Return whether programs count a group: its cells are bits, and slots have 31 bits."""
@@ -183,8 +208,7 @@ class TritonKernels(TorchKernels):
         """Return whether a block is of the layer after the last one that waits."""
         last = self._waiting[-1]
         return (
-            self._job is not None
-            and job.same(self._job)
+            job is self._job
             and self._place[block.site] == self._place[last.site] + 1
             and block.site.shape == last.site.shape
             and block.values.dtype == last.values.dtype
@@ -202,7 +226,7 @@ class TritonKernels(TorchKernels):
         per_group = length * columns
         neurons = site.groups * per_group
         parts = -(-neurons // BLOCK)
-        part = _texts_per_program(texts, parts * len(blocks))
+        part = self._texts_per_program(texts, parts * len(blocks), READERS)
         sizes = (self._place[site], texts, neurons, per_group, columns, site.columns)
         strides = (site.rows * site.columns, site.slots, self._start(site), self._slots)
         per_keep = columns if site.kind == "hidden" else 1
@@ -213,48 +237,70 @@ class TritonKernels(TorchKernels):
         self._run(
             read_values,
             (parts, -(-texts // part), len(blocks)),
-            (*addresses, block.keep, *self._arrays(job, codes), *sizes, *strides, *rest),
-            (*job.flags, aligned, KINDS[values.dtype], BLOCK),
-            4,
+            (*addresses, block.keep, codes, *job.arrays, self._faults, *sizes, *strides, *rest),
+            (*job.flags, self._ptx, aligned, KINDS[values.dtype], BLOCK),
+            {"num_warps": 4},
         )
         self._job = None
 
-    def _arrays(self, job: Job, codes: Tensor | None) -> tuple[Tensor | None, ...]:
-        """Return the arrays that a program changes and looks things up in."""
-        first = job.targets[0] if job.targets else NO_TARGET
-        second = job.targets[1] if len(job.targets) > 1 else NO_TARGET
-        maps_of = (first.bits, second.bits, first.old, second.old, first.first, second.first)
-        return (*job.bounds, *maps_of, codes, job.rows, *(job.order or (None, None)), self._faults)
-
     def _attend(self, job: Job, block: Block, codes: Tensor | None) -> None:
         """Launch the program that computes attention and reads its weights."""
-        site, length = block.site, block.length
-        heads: Heads = block.values
-        whole, tile = length <= WHOLE_LENGTH, tile_for(length)
-        tops, totals = (None, None) if whole else self._row_totals(heads, length)
-        texts, (_, n, _, width) = len(block.rows), heads.query.shape
-        tiles = -(-length // tile.rows) * -(-length // tile.columns)
-        part = _texts_per_program(texts, n * tiles)
-        strides = [s for states in heads[:3] for s in states.stride()[:3]]
-        step = 16 if all(s % 16 == 0 for s in strides) else 1
-        sizes = (self._place[site], texts, n, n // heads.key.shape[1], length, heads.scale)
-        where = (site.columns, site.rows * site.columns, self._start(site), self._slots)
-        rest = (job.cells, part, no_cell(job.cells))
-        states = (*heads[:3], heads.output, tops, totals)
-        shape = (heads.causal, whole, _precision(), step, *tile[:2], width, _padded(width))
-        steps = [s // step for s in strides]
-        self._run(
-            attend,
-            (-(-texts // part), n, tiles),
-            (*states, block.keep, *self._arrays(job, codes), *steps, *sizes, *where, *rest),
-            (*job.flags, *shape),
-            tile.warps,
-            (heads.query.dtype, *(one.data_ptr() % 16 == 0 for one in states[:4])),
-        )
+        site, heads = block.site, block.values
+        whole, texts = block.length <= WHOLE_LENGTH, len(block.rows)
+        tops, totals = (None, None) if whole else self._row_totals(heads, block.length)
+        states = (*heads[:3], heads.output, tops, totals, block.keep, codes)
+        addresses = self._addresses(states)
+        plan = self._planned(job, block.length, heads, tuple(one % 16 for one in addresses[:4]))
+        mine = self._place[site], self._start(site)
+        if plan.ready is None:
+            given = (*states, *mine, *plan.rest)
+            self._run(attend, plan.grid, given, plan.constants, plan.options, plan.kind)
+        else:
+            plan.ready(*addresses, *mine, *plan.rest, *plan.constants)
         # Long texts, and the copies behind a small batch, which nobody reads.
         done = texts if whole else 0
         if done < len(heads.query):
             _fill_output(heads, done)
+
+    def _planned(self, job: Job, length: int, heads: Heads, odd: Any) -> Launch:
+        """Return how attention is launched: as for the layer before, if that was alike."""
+        query, key, value = heads[:3]
+        strides = query.stride(), key.stride(), value.stride()
+        alike = (job, length, heads.scale, heads.causal, query.dtype, query.shape, strides, odd)
+        if self._plan is None or self._plan.key != alike or self._plan.ready is None:
+            self._plan = self._launch_of(alike, job, length, heads)
+        return self._plan
+
+    def _launch_of(self, alike: Any, job: Job, length: int, heads: Heads) -> Launch:
+        """Work out how attention is launched."""
+        whole, tile = length <= WHOLE_LENGTH, tile_for(length)
+        texts, (_, n, _, width) = len(job.rows), heads.query.shape
+        tiles = -(-length // tile.rows) * -(-length // tile.columns)
+        part = self._texts_per_program(texts, n * tiles, tile.programs)
+        strides = [s for states in heads[:3] for s in states.stride()[:3]]
+        step = 16 if all(s % 16 == 0 for s in strides) else 1
+        site = next(site for site in self.layout.sites if site.kind == "attention")
+        sizes = (texts, n, n // heads.key.shape[1], length, heads.scale)
+        where = (site.columns, site.rows * site.columns, self._slots)
+        numbers = (*(s // step for s in strides), *sizes, *where)
+        rest = (*job.arrays, self._faults, *numbers, job.cells, part, no_cell(job.cells))
+        shape = (heads.causal, whole, _precision(), step, *tile[:2], width, _padded(width))
+        constants = (*job.flags, self._ptx, *shape)
+        stages = stages_for(tile, _padded(width), heads.query.element_size())
+        options = {"num_warps": tile.warps, "num_stages": stages, "maxnreg": tile.registers}
+        grid, kind = (-(-texts // part), n, tiles), (heads.query.dtype, alike[-1])
+        plan = Launch(alike, grid, rest, constants, options, kind)
+        compiled = self._compiled.get((attend, constants, kind))
+        if compiled is None:
+            return plan
+        return plan._replace(rest=self._addresses(rest), ready=compiled[grid])
+
+    def _texts_per_program(self, texts: int, programs: int, wanted: int) -> int:
+        """Return how many texts a program takes, if there are some programs for each text.
+
+        `wanted` is how many programs each multiprocessor should get.
+        """
+        return max(1, -(-texts * programs // (self._processors * wanted)), -(-texts // 65535))
 
     def _start(self, site: Site) -> int:
         """Return the first slot of a site."""
@@ -273,32 +319,33 @@ class TritonKernels(TorchKernels):
             (-(-length // 64), texts, n),
             (*heads[:2], tops, totals, *steps, *sizes, heads.scale),
             (heads.causal, _precision(), step, 64, 64, width, _padded(width)),
-            4,
+            {"num_warps": 4},
             (heads.query.dtype, *(one.data_ptr() % 16 == 0 for one in heads[:2])),
         )
         return tops, totals
 
     def _run(
-        self, program: Any, grid: Grid, given: Any, constants: Any, warps: int, kind: Any = None
+        self, program: Any, grid: Grid, given: Any, constants: Any, options: Any, kind: Any = None
     ) -> None:
         """Launch a program that was compiled for these constants, or compile it first.
 
         Finding it ourselves, and giving addresses, takes a third of the time that Triton takes to
         look at all arguments; a small model's layer takes no longer than that.
         """
-        key = (program, constants, warps, kind)
+        key = (program, constants, kind)
         compiled = self._compiled.get(key)
         if compiled is None:
             given = [self._none if one is None else one for one in given]
-            options = {"num_warps": warps, "num_stages": STAGES}
             self._compiled[key] = program[grid](*given, *constants, **options)
             return
-        nothing = self._none.data_ptr()
-        addresses = [
-            nothing if one is None else one.data_ptr() if isinstance(one, Tensor) else one
+        compiled[grid](*self._addresses(given), *constants)
+
+    def _addresses(self, given: Sequence[Any]) -> tuple[Any, ...]:
+        """Return where tensors are; other things as they are."""
+        return tuple(
+            one.data_ptr() if isinstance(one, Tensor) else self._nowhere if one is None else one
             for one in given
-        ]
-        compiled[grid](*addresses, *constants)
+        )
 
 
 @cache
@@ -308,11 +355,6 @@ def ties_of(cells: int) -> int:
     It should be in the bin above, but rounding a division and a product may say otherwise.
     """
     return sum(1 << edge for edge in range(1, cells) if edge / cells * cells < edge)
-
-
-def _texts_per_program(texts: int, programs: int) -> int:
-    """Return how many texts a program takes, if there are some programs for each text."""
-    return max(1, -(-texts * programs // PROGRAMS), -(-texts // 65535))
 
 
 def _padded(width: int) -> int:

@@ -13,12 +13,15 @@ import triton.language as tl
 from mncover.engine.kernels.triton_bins import (
     ENCODE,
     HIT,
+    NOBODY,
     WIDEN,
-    check,
     code_of,
-    flush_both,
+    flush,
     fresh_state,
     launched,
+    odd_row,
+    place_of,
+    report_rows,
     scaled,
     stretch,
     take,
@@ -26,8 +29,21 @@ from mncover.engine.kernels.triton_bins import (
 
 
 @triton.jit
+def rounded(x, PRECISION: tl.constexpr):
+    """Round to the nearest number of ten binary digits, as torch's products do in TF32.
+
+    The hardware drops the other digits, which is twice as far away.
+    """
+    if PRECISION == "tf32" and x.dtype == tl.float32:
+        whole = (x.to(tl.int32, bitcast=True) + 0x1000) & -0x2000
+        x = whole.to(tl.float32, bitcast=True)
+    return x
+
+
+@triton.jit
 def scores_of(q, k, scale, rows, columns, length, CAUSAL: tl.constexpr, PRECISION: tl.constexpr):
     """Return the scores of a tile, rounded where a model's own code would round, -inf outside."""
+    q, k = rounded(q, PRECISION), rounded(k, PRECISION)
     scores = tl.dot(q, tl.trans(k), input_precision=PRECISION)
     if q.dtype != tl.float32:
         scores = scores.to(q.dtype).to(tl.float32)
@@ -103,6 +119,9 @@ def attend(
     tops,
     totals,
     keep,  # [texts, length * length] 1 or 0
+    codes,  # [texts, heads, length * length]
+    site,
+    start,
     low,
     high,
     bits,
@@ -111,7 +130,6 @@ def attend(
     old_masked,
     first,
     first_masked,
-    codes,  # [texts, heads, length * length]
     index,
     numbers,
     which,
@@ -125,7 +143,6 @@ def attend(
     v_text,
     v_head,
     v_row,
-    site,
     texts,
     heads,
     shared,  # heads that share a key and a value
@@ -133,7 +150,6 @@ def attend(
     scale,
     row_stride,
     group_stride,
-    start,
     slots,
     bins,
     part,
@@ -143,6 +159,7 @@ def attend(
     FIRST: tl.constexpr,
     LONG: tl.constexpr,
     TIES: tl.constexpr,
+    PTX: tl.constexpr,
     CAUSAL: tl.constexpr,
     WHOLE: tl.constexpr,
     PRECISION: tl.constexpr,
@@ -176,9 +193,17 @@ def attend(
     wide = (begin * 0).to(tl.int64)  # what is added to it has 64 bits
     ranges = scaled(lo, hi, bins)
     state = fresh_state(old, old_masked, which, index, begin, slot, valid, LONG, MASKED, FIRST)
+    next_row = tl.load(index + begin)
+    worst = tl.full([M], NOBODY, tl.int32)
     for i in range(begin, end):
         text = i + wide
-        row = tl.load(index + i)
+        # What is asked for here comes while attention is computed.
+        row = next_row
+        next_row = tl.load(index + i + 1, mask=i + 1 < end, other=0)
+        place = place_of(row, numbers, which, FIRST)
+        kept = slot
+        if MASKED:
+            kept = tl.load(keep + text * length * length + inner, mask=valid, other=0)
         q = states_of(query + text * q_text + head * q_head, rows, q_row, length, WIDTH, D)
         source = key + text * k_text + head // shared * k_head
         k = states_of(source, columns, k_row, length, WIDTH, D)
@@ -197,13 +222,15 @@ def attend(
         if WHOLE:
             source = value + text * v_text + head // shared * v_head
             v = states_of(source, columns, v_row, length, WIDTH, D)
-            mixed = tl.dot(weights, v, input_precision=PRECISION)
+            mixed = tl.dot(
+                rounded(weights, PRECISION), rounded(v, PRECISION), input_precision=PRECISION
+            )
             d = tl.arange(0, D)
             target = output + ((text * length + rows[:, None]) * heads + head) * WIDTH
             inside = (rows < length)[:, None] & (d < WIDTH)[None, :]
             tl.store(target + d[None, :], mixed.to(q.dtype), mask=inside)
         w = weights.to(tl.float32)
-        check(faults, site, row, w, valid)
+        worst = odd_row(worst, row, total, rows < length)
         if MODE == WIDEN:
             lo = tl.where(w < lo, w, lo)
             hi = tl.where(w > hi, w, hi)
@@ -214,16 +241,14 @@ def attend(
                 inside = (rows < length)[:, None] & (columns < length)[None, :]
                 tl.store(codes + at, tl.where(code >= 0, code, none), mask=inside)
             else:
-                kept = code
-                if MASKED:
-                    kept = tl.load(keep + text * length * length + inner, mask=valid, other=0)
                 # fmt: off
                 state = take(
-                    code, kept, slot, row, state, bits, masked, first, first_masked,
-                    numbers, which, slots, MASKED, FIRST,
+                    code, kept, slot, place, state, bits, masked, first, first_masked,
+                    slots, MASKED, FIRST, PTX,
                 )
                 # fmt: on
+    report_rows(faults, site, worst)
     if MODE == WIDEN:
         stretch(low, high, slot, lo, hi, valid & (lo <= hi))
     if MODE == HIT:
-        flush_both(bits, masked, state[4], slots, slot, state[0], state[1], MASKED)
+        flush(bits, masked, state[4], slots, slot, state[0], state[1], MASKED, PTX)

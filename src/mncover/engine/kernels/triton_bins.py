@@ -5,7 +5,7 @@ With `TRITON_INTERPRET=1` in the environment the same code runs without a GPU, s
 
 # Triton reads annotations when it compiles, so they must not be postponed to strings.
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
-# ruff: noqa: ANN001, ANN201, D103, I002
+# ruff: noqa: ANN001, ANN201, I002, SIM102
 
 import inspect
 
@@ -14,6 +14,13 @@ import triton.language as tl
 
 WIDEN, HIT, ENCODE = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)  # what is done
 FLOAT32_MAX = tl.constexpr(3.4028234663852886e38)
+NOBODY = tl.constexpr(2**31 - 1)
+
+# Atomics of Triton's own would bring all values into the order of memory first, which takes longer
+# than the model's attention. These take values where they are.
+_IF = "{ .reg .pred p; setp.ne.s32 p, %s, 0; @p red.relaxed.gpu.global.%s; mov.u32 $0, 0; }"
+OR = tl.constexpr(_IF % ("$2", "or.b32 [$1], $2"))
+MIN = tl.constexpr(_IF % ("$3", "min.s32 [$1], $2"))
 
 
 STATES = ("query", "key", "value", "output")
@@ -25,9 +32,9 @@ def launched(program):
     Triton would otherwise compile it anew for every combination of arguments that divide by 16.
     """
     parameters = inspect.signature(program).parameters
-    given = [name for name in parameters if name not in program.__annotations__]
-    anywhere = [name for name in given if name not in STATES]
-    return triton.jit(do_not_specialize=given, do_not_specialize_on_alignment=anywhere)(program)
+    constants = program.__annotations__
+    anything = [name for name in parameters if name not in constants and name not in STATES]
+    return triton.jit(do_not_specialize=anything)(program)
 
 
 @triton.jit
@@ -91,26 +98,49 @@ def code_of(value, ranges, bins, TIES: tl.constexpr):
 
 
 @triton.jit
-def flush(bits, slot, got):
-    """Set the bits that a map lacks; most are there already, and reading is cheap."""
-    before = tl.load(bits + slot, mask=got != 0, other=0)
-    tl.atomic_or(bits + slot, got, mask=(got & ~before) != 0, sem="relaxed")
+def or_at(at, got, PTX: tl.constexpr):
+    """Set bits in memory."""
+    if PTX and got.dtype == tl.int32:
+        _ = tl.inline_asm_elementwise(
+            OR, "=r,l,r", [at.to(tl.int64), got], tl.int32, is_pure=False, pack=1
+        )
+    else:
+        tl.atomic_or(at, got, mask=got != 0, sem="relaxed")
 
 
 @triton.jit
-def note_first(first, slot, slots, code, bit, seen, number):
+def min_at(at, value, wanted, PTX: tl.constexpr):
+    """Lower numbers in memory, where wanted."""
+    if PTX:
+        _ = tl.inline_asm_elementwise(
+            MIN,
+            "=r,l,r,r",
+            [at.to(tl.int64), value, wanted.to(tl.int32)],
+            tl.int32,
+            is_pure=False,
+            pack=1,
+        )
+    else:
+        tl.atomic_min(at, value, mask=wanted, sem="relaxed")
+
+
+@triton.jit
+def note_first(first, slot, slots, code, bit, seen, number, PTX: tl.constexpr):
     """Keep the smallest number of a text that hit a cell, unless the cell counts as hit already."""
     new = (bit & ~seen) != 0
-    tl.atomic_min(first + code.to(tl.int64) * slots + slot, number, mask=new, sem="relaxed")
+    min_at(first + code.to(tl.int64) * slots + slot, number, new, PTX)
     return seen | bit
 
 
 @triton.jit
-def flush_both(bits, masked, current, slots, slot, got, got_masked, MASKED: tl.constexpr):
-    base = current.to(tl.int64) * slots
-    flush(bits + base, slot, got)
+def flush(
+    bits, masked, current, slots, slot, got, got_masked, MASKED: tl.constexpr, PTX: tl.constexpr
+):
+    """Add what a program has got to the map of its texts."""
+    at = current.to(tl.int64) * slots + slot
+    or_at(bits + at, got, PTX)
     if MASKED:
-        flush(masked + base, slot, got_masked)
+        or_at(masked + at, got_masked, PTX)
 
 
 @triton.jit
@@ -118,24 +148,23 @@ def take(
     code,
     kept,
     slot,
-    row,
+    place,
     state,
     bits,
     masked,
     first,
     first_masked,
-    numbers,
-    which,
     slots,
     MASKED: tl.constexpr,
     FIRST: tl.constexpr,
+    PTX: tl.constexpr,
 ):
     """Add one text's codes to what a program has got so far, its `state`."""
     got, got_masked, seen, seen_masked, current = state
-    if FIRST:
-        mine = tl.load(which + row)
+    number, mine = place
+    if FIRST:  # known when compiling; the next is not
         if mine != current:
-            flush_both(bits, masked, current, slots, slot, got, got_masked, MASKED)
+            flush(bits, masked, current, slots, slot, got, got_masked, MASKED, PTX)
             got = tl.zeros_like(got)
             got_masked = tl.zeros_like(got)
             current = mine
@@ -146,13 +175,23 @@ def take(
         bit_masked = tl.where(kept != 0, bit, 0)
         got_masked |= bit_masked
     if FIRST:
-        number = tl.load(numbers + row)
-        seen = note_first(first, slot, slots, code, bit, seen, number)
+        seen = note_first(first, slot, slots, code, bit, seen, number, PTX)
         if MASKED:
             seen_masked = note_first(
-                first_masked, slot, slots, code, bit_masked, seen_masked, number
+                first_masked, slot, slots, code, bit_masked, seen_masked, number, PTX
             )
     return got, got_masked, seen, seen_masked, current
+
+
+@triton.jit
+def place_of(row, numbers, which, FIRST: tl.constexpr):
+    """Return a text's number and map; asked for early, they come while something else is done."""
+    number = row
+    mine = row
+    if FIRST:
+        number = tl.load(numbers + row)
+        mine = tl.load(which + row)
+    return number, mine
 
 
 @triton.jit
@@ -194,3 +233,19 @@ def check(faults, site, row, values, valid):
     """Remember the first text of a site with a value that is not finite."""
     odd = valid & ~(tl.abs(values) <= FLOAT32_MAX)
     tl.atomic_min(faults + site + tl.zeros_like(odd.to(tl.int32)), row, mask=odd, sem="relaxed")
+
+
+@triton.jit
+def odd_row(worst, row, totals, valid):
+    """Return the first text, per row of attention, with a weight that is not finite.
+
+    One such weight, and the row's total is not finite either, or nothing.
+    """
+    odd = valid & ~((totals > 0) & (totals <= FLOAT32_MAX))
+    return tl.minimum(worst, tl.where(odd, row, NOBODY))
+
+
+@triton.jit
+def report_rows(faults, site, worst):
+    """Remember the first text of a site with an odd row."""
+    tl.atomic_min(faults + site + tl.zeros_like(worst), worst, mask=worst < NOBODY, sem="relaxed")

@@ -16,9 +16,10 @@ from mncover.engine.kernels.triton_bins import (
     WIDEN,
     check,
     code_of,
-    flush_both,
+    flush,
     fresh_state,
     launched,
+    place_of,
     scaled,
     stretch,
     take,
@@ -36,6 +37,7 @@ def read_values(
     values_6,
     values_7,
     keep,  # [texts, kept] 1 or 0
+    codes,  # [texts, neurons]
     low,
     high,
     bits,  # [maps, slots]
@@ -44,7 +46,6 @@ def read_values(
     old_masked,
     first,  # [bins, slots]
     first_masked,
-    codes,  # [texts, neurons]
     index,  # [texts] the row of each in `numbers` and `which`
     numbers,
     which,
@@ -68,6 +69,7 @@ def read_values(
     FIRST: tl.constexpr,
     LONG: tl.constexpr,
     TIES: tl.constexpr,
+    PTX: tl.constexpr,
     ALIGNED: tl.constexpr,
     KIND: tl.constexpr,
     BLOCK: tl.constexpr,
@@ -109,8 +111,9 @@ def read_values(
         state = fresh_state(old, old_masked, which, index, begin, slot, valid, LONG, MASKED, FIRST)
         for i in range(begin, end):
             at = (i + wide) * neurons + x
-            v = tl.load(values + at, mask=valid, other=0.0).to(tl.float32)
             row = tl.load(index + i)
+            place = place_of(row, numbers, which, FIRST)
+            v = tl.load(values + at, mask=valid, other=0.0).to(tl.float32)
             check(faults, site, row, v, valid)
             code = code_of(v, ranges, bins, TIES)
             if MODE == ENCODE:
@@ -121,9 +124,9 @@ def read_values(
                     kept = tl.load(keep + (i + wide) * kept_per_text + kept_at, mask=valid, other=0)
                 # fmt: off
                 state = take(
-                    code, kept, slot, row, state, bits, masked, first, first_masked,
-                    numbers, which, slots, MASKED, FIRST,
+                    code, kept, slot, place, state, bits, masked, first, first_masked,
+                    slots, MASKED, FIRST, PTX,
                 )
                 # fmt: on
         if MODE == HIT:
-            flush_both(bits, masked, state[4], slots, slot, state[0], state[1], MASKED)
+            flush(bits, masked, state[4], slots, slot, state[0], state[1], MASKED, PTX)

@@ -48,6 +48,19 @@
       other.setAttribute("aria-pressed", String(other === button));
     }
   };
+  // Numbers along the sides of a map, at most nine: the positions of its cells' middles.
+  const ticks = (id, side) => {
+    const length = maps.length, steps = [1, 2, 5].flatMap((n) => [1, 10, 100, 1000, 1e4].map((t) => n * t));
+    const step = Math.min(...steps.filter((n) => length / n <= 9));
+    const box = document.getElementById(id);
+    box.replaceChildren();
+    for (let at = 0; at < length; at += step) {
+      const mark = document.createElement("span");
+      mark.textContent = String(at);
+      mark.style[side] = `${(100 * (at + 0.5)) / length}%`;
+      box.append(mark);
+    }
+  };
   let drawn = null;
   const draw = () => {
     if (!drawn) return;
@@ -70,6 +83,8 @@
       const { layer, head } = button.dataset;
       drawn = maps.attention[layer][head];
       document.getElementById("head-detail").hidden = false;
+      ticks("head-columns", "left");
+      ticks("head-rows", "top");
       document.getElementById("head-title").textContent =
         `Layer ${drawn.layer}, head ${Number(head) + 1}: ${(100 * drawn.share).toFixed(1)} % covered`;
       draw();

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from mncover.errors import TextError
-from mncover.suites.formats import checklist, jsonlines, records
+from mncover.suites.formats import checklist, hub, jsonlines, records
 from mncover.suites.formats.records import Fields, Record, SuiteFormat, TextFormat
 from mncover.suites.model import Suite
 from mncover.suites.rows import Rows
-from mncover.types import Text, shorten
+from mncover.types import Text, counted, shorten
 
 TEXT_FORMATS: dict[str, TextFormat] = {
     **dict.fromkeys((".jsonl", ".ndjson"), jsonlines.TEXTS),
@@ -57,8 +57,15 @@ def _suite_format(path: Path) -> SuiteFormat | None:
     return next((f for suffix, f in SUITE_FORMATS.items() if path.name.endswith(suffix)), None)
 
 
+def read_rows(path: Path, fields: Fields | None = None) -> Rows:
+    """Read a test suite, or a plain file of texts."""
+    if is_test_suite(path):
+        return Rows.of_suite(path, load_suite(path))
+    return read_texts(path, fields)
+
+
 def read_texts(path: Path, fields: Fields | None = None, limit: int | None = None) -> Rows:
-    """Read a file of texts, at most `limit` of them; the suffix gives the format.
+    """Read a file of texts or a data set by name, at most `limit` texts of it.
 
     A file without a context field is one context, named after the file. Errors name the file, the
     line and the field.
@@ -106,9 +113,12 @@ def copy_records(source: Path, chosen: list[tuple[int, Text]], total: int, outpu
     suffix, found = _text_format(source)
     if _text_format(output)[0] != suffix:
         raise TextError(f"{output}: {source} is {suffix}, so its records go to a {suffix} file.")
-    all_records, hint = list(found.read(source)), "name the file that was run with --suite."
+    hint = "name the file that was run with --suite."
+    if not source.is_file() and not hub.is_hub(source):
+        raise TextError(f"{source}: no such file any more; {hint}")
+    all_records = list(found.read(source))
     if (n := len(all_records)) != total:
-        raise TextError(f"{source}: it has {n:,} texts, but {total:,} were run; {hint}")
+        raise TextError(f"{source}: it has {counted(n, 'text')}, but {total:,} were run; {hint}")
     for place, text in chosen:
         line, record = all_records[place]
         if not _holds(record, text):
@@ -125,7 +135,12 @@ def _holds(record: Any, text: Text) -> bool:
 
 
 def _text_format(path: Path) -> tuple[str, TextFormat]:
-    """Return the format of a file with its suffix, which is `.csv` for `a.csv.gz`."""
+    """Return the format of a file with its suffix, which is `.csv` for `a.csv.gz`.
+
+    Records of a data set by name go to a file of JSON lines.
+    """
+    if hub.is_hub(path):
+        return ".jsonl", hub.DATASET
     zipped = path.suffix == ".gz"
     suffix = (path.with_suffix("") if zipped else path).suffix.lower()
     found = TEXT_FORMATS.get(suffix)

@@ -1,0 +1,1 @@
+"""mncover inside other tools: pytest, and the Trainer of transformers."""
