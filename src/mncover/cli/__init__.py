@@ -24,6 +24,7 @@ from mncover.cli import (
     gaps,
     masks,
     next,
+    plan,
     reports,
     reproduce,
     run,
@@ -63,7 +64,15 @@ def _start(
 
 
 _COMMANDS: tuple[Command, ...] = (
-    *(run.run, reports.report, reports.json, reports.html, reports.combine, select.select),
+    *(
+        run.run,
+        reports.report,
+        reports.json,
+        reports.html,
+        reports.combine,
+        select.select,
+        plan.plan,
+    ),
     *(
         next.next,
         found.found,
