@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test unit wheel check docs gallery bench format clean
+.PHONY: demo test unit wheel check docs gallery bench fuzz format clean
 
 demo: $(READY)
 	$(BIN)/mncover demo
@@ -35,6 +35,9 @@ gallery: $(READY)
 bench: $(READY)
 	$(BIN)/python -m benchmarks.speed
 	$(BIN)/python -m benchmarks.augmentation
+
+fuzz: $(READY)
+	$(BIN)/python -m tests.fuzz
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

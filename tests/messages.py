@@ -28,7 +28,7 @@ VARIES = re.compile(r"\{[^{}]*\}")
 OWN = 12
 
 # Functions whose names say nothing of what they are called with.
-CALLED = ("counted", "len", "sorted", "str", "type")
+CALLED = ("brief", "counted", "len", "sorted", "str", "type")
 
 # What the variables of a function may hold, by their names.
 Strings = dict[str, list[str]]

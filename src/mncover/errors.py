@@ -12,9 +12,26 @@ from contextlib import contextmanager
 # What runs a model; whatever only reads data files does without.
 RUNNING = ("numba", "tokenizers", "torch", "transformers")
 
+LONGEST = 500  # characters of a message: what a file holds may be as long as it likes
+
+
+def elided(message: str, longest: int = LONGEST) -> str:
+    """Return a message with its middle left out if it is too long.
+
+    >>> elided("file.txt: " + "x" * 80 + " is no number.", 40)
+    'file.txt: xxxxxxxxxxxxxx … is no number.'
+    """
+    if len(message) <= longest:
+        return message
+    end = longest // 3
+    return f"{message[: longest - end - 3].rstrip()} … {message[-end:].lstrip()}"
+
 
 class MnCoverError(Exception):
     """Base of every error that mncover raises on purpose."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(elided(message))
 
 
 class SettingsError(MnCoverError):
@@ -52,6 +69,14 @@ class MissingExtraError(MnCoverError):
         super().__init__(
             f"{what} needs the package '{package}'. Install it with: pip install 'mncover[{extra}]'"
         )
+
+
+class LimitError(MnCoverError):
+    """A file asks for more than is allowed; the message names the setting that allows it."""
+
+
+class SchemaError(MnCoverError):
+    """A part of a file does not have the shape that it should have."""
 
 
 @contextmanager

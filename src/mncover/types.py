@@ -37,7 +37,7 @@ def check_texts(texts: Iterable[Any]) -> list[Text]:
     for index, text in enumerate(checked):
         if not is_text(text):
             raise TextError(
-                f"text {index} must be a string or a tuple of two strings, got {text!r:.80}."
+                f"text {index} must be a string or a tuple of two strings, got {brief(text, 80)}."
             )
     return checked
 
@@ -50,7 +50,7 @@ def check_cases(cases: Iterable[Any]) -> list[list[Text]]:
         if not isinstance(texts, Sequence) or not all(is_text(text) for text in texts):
             raise TextError(
                 f"case {index} must be a list of texts (strings or tuples of two strings), "
-                f"got {case!r:.80}."
+                f"got {brief(case, 80)}."
             )
         checked.append(list(texts))
     return checked
@@ -122,6 +122,14 @@ def fitted(parts: Sequence[str], width: int) -> str:
             cut[place] = cut[place][: room - 1] + "…"
         left -= len(cut[place])
     return " | ".join(cut)
+
+
+def brief(value: Any, width: int = 60) -> str:
+    """Return the beginning of a value as Python writes it, for messages, whatever the value is."""
+    try:
+        return repr(value)[:width]
+    except (RecursionError, ValueError):  # nested too deeply, or a number of thousands of digits
+        return f"a {type(value).__name__}"
 
 
 def counted(number: int, thing: str) -> str:

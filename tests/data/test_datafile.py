@@ -217,9 +217,12 @@ BAD = {
     "a changed map": (lambda m: m.update({"maps/00000.cover.bits": b"x"}), "checksum of maps"),
     "a changed table": (lambda m: m.update({"table/length.npy": b"x"}), "checksum of table"),
     "a foreign layout": (header(layout={"sites": [], "causal": False}), "list of sites"),
-    "a layout of nonsense": (header(layout={"sites": [["x", 1]], "causal": 1}), "list of sites"),
+    "a layout of nonsense": (
+        header(layout={"sites": [["x", 1]], "causal": 1}),
+        "layout.causal must be",
+    ),
     "too few reachable counts": (criterion(reachable=[[1]]), "reachable"),
-    "a criterion of no cells": (criterion(cells=0), "list of criteria"),
+    "a criterion of no cells": (criterion(cells=0), "cells must be a whole number"),
     "a criterion named like a path": (criterion(name="../x"), "list of criteria"),
     "no criteria": (header(criteria=[]), "list of criteria"),
     "new cells of another shape": (
@@ -229,7 +232,7 @@ BAD = {
     "settings out of range": (header(settings={"bins": 1}), "damaged"),
     "a pickle in the table": (
         resealed("table/length.npy", npy(np.array([Bomb()], dtype=object), pickled=True)),
-        "damaged",
+        "something but numbers",
     ),
     "a column of another type": (
         resealed("table/length.npy", npy(np.zeros(8))),

@@ -135,9 +135,9 @@ def tensor(name: str, value: Any) -> Any:
 
 BAD = {
     "a newer version": (header(format=2), "newer mncover.*upgrade"),
-    "an unknown policy": (header(unseen="perhaps"), "`unseen` must be one of keep, drop, words"),
-    "a threshold of nonsense": (header(word_threshold=7), "`word_threshold` must be a number"),
-    "another normalisation": (header(normalisation="x"), "`normalisation` must be mean or"),
+    "an unknown policy": (header(unseen="perhaps"), "unseen must be one of keep, drop, words"),
+    "a threshold of nonsense": (header(word_threshold=7), "word_threshold must be a number"),
+    "another normalisation": (header(normalisation="x"), "normalisation must be one of mean"),
     "words of another number": (tensor("words", np.frombuffer(b'["a"]', np.uint8)), "wrong type"),
     "words that are no JSON": (tensor("words", np.frombuffer(b"[", np.uint8)), "damaged"),
     "scores of another type": (tensor("word_scores", np.zeros(V)), "'word_scores' has the wrong"),

@@ -139,15 +139,20 @@ def test_the_outline_of_a_run_comes_back_from_plain_json() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"tests": None}, "not iterable"),
-        ({"labels": 3}, "not iterable"),
-        ({"classes": "magic"}, "correspond by auto"),
+        ({"tests": None}, "outline.tests must be a list"),
+        ({"labels": 3}, "outline.labels must be a list"),
+        ({"classes": "magic"}, "outline.classes must be one of auto"),
         ({"tests": [{"test": "t", "expectation": "inv"}]}, "no 'sizes'"),
         ({"tests": [{"test": 3}]}, "must be text"),
-        ({"tests": [{"test": "t", "type": "ABC"}]}, "'type' must be one of"),
+        (
+            {"tests": [{"test": "t", "type": "ABC", "sizes": [], "right": []}]},
+            "'type' must be one of",
+        ),
         ({"tests": [{"test": "t", "sizes": [1], "right": []}]}, r"zip\(\) argument"),
-        ({"tests": [{"test": "t", "sizes": [float("inf")], "right": [1]}]}, "infinity"),
-        ({"tests": ["t"]}, "no attribute"),
+        ({"tests": [{"test": "t", "sizes": [float("inf")], "right": [1]}]}, "whole number"),
+        ({"tests": [{"test": "t", "sizes": [1], "right": [{}]}]}, "must be a class"),
+        ({"tests": [{"test": "t", "sizes": [0], "right": [1]}]}, "whole number from 1"),
+        ({"tests": ["t"]}, "must be an object"),
     ],
 )
 def test_a_damaged_outline_is_refused_with_one_line(change: dict[str, Any], message: str) -> None:

@@ -20,7 +20,7 @@ from mncover.data.files import Unfinished, load_json, partial_path, save_json
 from mncover.engine.engine import Engine
 from mncover.engine.loading import fingerprint_model, fingerprint_tokenizer, load_subject
 from mncover.engine.measure import class_probabilities
-from mncover.errors import MnCoverError, SettingsError, TextError
+from mncover.errors import MnCoverError, SchemaError, SettingsError, TextError
 from mncover.suites.formats import chosen_fields, read_texts, save_suite
 from mncover.suites.formats.records import Fields
 from mncover.types import Text, fingerprint_texts
@@ -66,7 +66,10 @@ class Grower:
         key = None if partial is None else self._key(seeds, settings)
 
         def read(path: Path) -> SearchState:
-            return SearchState.from_json(load_json(path, key))
+            state = SearchState.from_json(load_json(path, key))
+            if state.seed > len(seeds) or any(one.seed >= len(seeds) for one in state.accepted):
+                raise SchemaError("state: there are fewer seeds")
+            return state
 
         def save(now: bool) -> None:
             if unfinished is not None and (now or unfinished.is_time):

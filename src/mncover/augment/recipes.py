@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import random
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,14 +20,16 @@ from typing import Any
 from mncover.augment.transforms import transform, variants_of
 from mncover.augment.transforms.words import article, lexicon
 from mncover.data.files import read_toml
+from mncover.data.limits import TEXTS, VARIANTS
 from mncover.errors import MnCoverError, SettingsError, TextError
 from mncover.suites.expectations import is_class
 from mncover.suites.formats import read_texts
 from mncover.suites.model import Case, Suite, Test
-from mncover.types import Text, is_text
+from mncover.types import Text, brief, is_text
 
 Lexicons = Mapping[str, Sequence[str]]
 Field = tuple[str, str]  # a lexicon, and the digits after it
+_MOST_SPARE = 4_000_000
 _FIELD = re.compile(r"\{(a:)?([A-Za-z_]+?)(\d*)\}")
 
 
@@ -71,9 +74,11 @@ def _fillings(
 ) -> Iterator[dict[Field, str]]:
     """Yield a word for each field: every combination in order, or enough of them for n, drawn."""
     total = math.prod(map(len, words.values()))
-    numbers: Sequence[int] = range(total)
+    TEXTS.check(total if n is None else min(n, total), "texts of one template (give it an `n`)")
+    numbers: Sequence[int] = range(min(total, sys.maxsize))  # no more can be drawn from
     if n is not None and n < total:
-        numbers = random.Random(seed).sample(numbers, min(total, 20 * n))  # some repeat a word
+        drawn = min(total, 20 * n, n + _MOST_SPARE)  # more than n, because some repeat a word
+        numbers = random.Random(seed).sample(numbers, drawn)
     for number in numbers:
         left, chosen = number, dict[Field, str]()
         for field in reversed(words):
@@ -112,7 +117,10 @@ def make_suite(path: Path, seed: int = 0) -> Suite:
         rows = recipe.get("tests", [])
         if not isinstance(rows, list) or not rows:
             raise TextError("it has no [[tests]].")
-        tests = [_Maker(path.parent, lexicons, seed, i).make(row) for i, row in enumerate(rows)]
+        tests: list[Test] = []
+        for number, row in enumerate(rows):
+            tests.append(_Maker(path.parent, lexicons, seed, number).make(row))
+            TEXTS.check(sum(test.texts for test in tests), "texts of a recipe")
         return Suite(tuple(tests), tuple(labels))
     except MnCoverError as error:
         raise TextError(f"{path}: {error}") from None
@@ -146,7 +154,7 @@ class _Maker:
     def _cases(self, row: dict[str, Any]) -> list[Case]:
         texts, label = self._texts(row), row.get("label")
         if not (label is None or is_class(label)):
-            raise TextError(f"'label' must be a class, got {label!r}.")
+            raise TextError(f"'label' must be a class, got {brief(label)}.")
         names = _strings(row.get("perturb", []), "perturb")
         if not names:
             return [Case((text,), label) for text in texts]
@@ -154,6 +162,8 @@ class _Maker:
             raise SettingsError(f"{name} needs a language model, which a recipe cannot name.")
         changes = [transform(name) for name in names]
         n, rng = _whole(row, "variants", 1), random.Random(f"{self.seed} {self.number}")
+        VARIANTS.check(n, "variants of a text")
+        TEXTS.check(n * len(texts), "variants of all texts of one test")
         changed = [(text, variants_of(text, changes, n, rng)) for text in texts]
         return [Case((text, *variants), label) for text, variants in changed if variants]
 
@@ -166,8 +176,11 @@ class _Maker:
             # One template, or a list of them, in which a pair is a list of two.
             templates = [_text(item) for item in (value if isinstance(value, list) else [value])]
             drawn = 1000 * self.seed + self.number
-            filled = [fill_template(one, self.lexicons, n, drawn) for one in templates]
-            found = list(dict.fromkeys(text for texts in filled for text in texts))
+            filled: dict[Text, None] = {}
+            for one in templates:
+                filled |= dict.fromkeys(fill_template(one, self.lexicons, n, drawn))
+                TEXTS.check(len(filled), "texts of one test")
+            found = list(filled)
         elif given == ["texts"]:
             found = [_text(item) for item in _list(value, "texts")]
         else:
@@ -180,14 +193,14 @@ class _Maker:
 def _whole(row: dict[str, Any], name: str, default: Any) -> Any:
     value = row.get(name, default)
     if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
-        raise TextError(f"{name!r} must be a whole number of at least 1, got {value!r}.")
+        raise TextError(f"{name!r} must be a whole number of at least 1, got {brief(value)}.")
     return value
 
 
 def _text(value: Any) -> Any:
     text = tuple(value) if isinstance(value, list) else value
     if not is_text(text):
-        raise TextError(f"a text is a string or a list of two strings, got {value!r:.60}.")
+        raise TextError(f"a text is a string or a list of two strings, got {brief(value)}.")
     return text
 
 

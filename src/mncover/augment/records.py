@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 from mncover.augment.transforms import Transform, apply_many
 from mncover.criteria import CRITERIA
-from mncover.errors import SettingsError
-from mncover.types import Text
+from mncover.data.schema import Each, Maybe, Whole, check_shape
+from mncover.errors import SchemaError, SettingsError
+from mncover.types import Text, is_text
 
 # The coverage that a new text must raise; "none" accepts any text that still means the same.
 NO_GUIDE = "none"
@@ -180,7 +181,12 @@ class Accepted:
     @classmethod
     def from_json(cls, row: dict[str, Any]) -> Accepted:
         """Make an accepted text from plain values, in which tuples are lists."""
-        return cls(**{**row, **{name: tuple(v) for name, v in row.items() if isinstance(v, list)}})
+        values: dict[str, Any] = {one.name: row.get(one.name) for one in fields(cls)}
+        values |= {name: tuple(v) for name, v in values.items() if type(v) is list}
+        made = cls(**values)
+        if not is_text(made.text):
+            raise SchemaError("state.accepted: a text must be a string or a list of two strings")
+        return made
 
 
 @dataclass(slots=True)
@@ -197,6 +203,17 @@ class Tally:
     similar: int = 0
     drawn: Counter[str] = field(default_factory=Counter)
     changed: Counter[str] = field(default_factory=Counter)
+
+
+_TALLY = {"attempts": Whole(), "made": Whole(), "similar": Whole()}
+_ACCEPTED = {"seed": Whole(), "transforms": [str], "similarity": float, "gain": Maybe(float)}
+_STATE = {
+    "seed": Whole(),
+    "tries": Whole(),
+    "texts_run": Whole(),
+    "accepted": [_ACCEPTED],
+    "tally": {**_TALLY, "drawn": Each(Whole()), "changed": Each(Whole())},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,10 +235,12 @@ class SearchState:
 
     @classmethod
     def from_json(cls, row: dict[str, Any]) -> SearchState:
-        """Make a state from what `to_json` returned."""
-        counts = {name: Counter(row["tally"][name]) for name in ("drawn", "changed")}
+        """Make a state from what `to_json` returned; the row may be damaged."""
+        check_shape(row, _STATE, "state")
+        tally = {one.name: row["tally"][one.name] for one in fields(Tally)}
+        tally |= {name: Counter(tally[name]) for name in ("drawn", "changed")}
         accepted = [Accepted.from_json(one) for one in row["accepted"]]
-        return cls(**{**row, "accepted": accepted, "tally": Tally(**{**row["tally"], **counts})})
+        return cls(row["seed"], row["tries"], accepted, Tally(**tally), row["texts_run"])
 
 
 @dataclass(frozen=True, slots=True)

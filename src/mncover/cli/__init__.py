@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -30,7 +31,7 @@ from mncover.cli import (
     suite,
 )
 from mncover.cli.options import Command
-from mncover.errors import MnCoverError, needs_run
+from mncover.errors import MnCoverError, elided, needs_run
 from mncover.types import __version__
 
 OK, ERROR, BELOW, INTERRUPTED = 0, 1, 2, 130
@@ -47,8 +48,14 @@ app = typer.Typer(
 
 @app.callback(invoke_without_command=True)
 def _start(
+    context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show where an error was raised, for a bug report.")
+    ] = False,
 ) -> None:
+    if debug and context.invoked_subcommand is not None:
+        context.find_root().obj.append(True)
     if version:
         print(f"mncover {__version__}")
         raise typer.Exit(0)
@@ -80,19 +87,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     gc.set_threshold(100_000)
     command = typer.main.get_command(app)
     args = None if arguments is None else list(arguments)
+    debug: list[bool] = []  # not empty once the option was met
     try:
         with needs_run():
-            code = command.main(args=args, prog_name="mncover", standalone_mode=False)
+            code = command.main(args=args, prog_name="mncover", standalone_mode=False, obj=debug)
     except KeyboardInterrupt:
         print("Interrupted.", file=sys.stderr)
         return INTERRUPTED
     except Exception as error:
+        if debug:
+            traceback.print_exception(error)
         return _explain(error)
     return code if isinstance(code, int) else OK
 
 
+_BUG = "This is a bug: please report this with the output of `mncover --debug …`, the same command."
+
+
 def _explain(error: Exception) -> int:
-    """Say in one line what went wrong; an error that nobody foresaw is raised again."""
+    """Say in one line what went wrong, also if nobody foresaw it."""
     if isinstance(error, MnCoverError):
         return _fail(str(error))
     if isinstance(error, BrokenPipeError):  # the reader, such as `head`, has seen enough
@@ -105,9 +118,9 @@ def _explain(error: Exception) -> int:
     # Typer may bring its own copy of click, so its exceptions are recognised by name.
     if type(error).__name__ == "Abort":
         return INTERRUPTED
-    if not hasattr(error, "format_message"):
-        raise error
-    return _explain_usage(error)
+    if hasattr(error, "format_message"):
+        return _explain_usage(error)
+    return _fail(elided(f"{type(error).__name__}: {' '.join(str(error).split())[:300]}. {_BUG}"))
 
 
 def _explain_usage(error: Any) -> int:

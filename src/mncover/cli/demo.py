@@ -112,14 +112,14 @@ def _base_folder() -> Path:
 
 def _assemble(base: Path, folder: Path) -> None:
     from safetensors.torch import load_file
-    from transformers import AutoConfig, AutoModelForSequenceClassification
+    from transformers import AutoModelForSequenceClassification
 
-    from mncover.engine.loading import quiet_loading
+    from mncover.engine.loading import load_config, quiet_loading
 
-    config = AutoConfig.from_pretrained(base)
+    config = load_config(base)
     config.id2label = {0: "negative", 1: "positive"}
     config.label2id = {"negative": 0, "positive": 1}
-    model = AutoModelForSequenceClassification.from_config(config)
+    model = AutoModelForSequenceClassification.from_config(config, trust_remote_code=False)
     weights = model.state_dict()
     for name, value in load_file(base / "model.safetensors").items():
         if f"bert.{name}" in weights:

@@ -12,7 +12,8 @@ from rich.console import Console
 from mncover.cli import options as o
 from mncover.cli.checks import check_paths
 from mncover.cli.options import Config, argument, listed, option, written
-from mncover.errors import MaskError, SettingsError, TextError
+from mncover.data.schema import Each, check_shape
+from mncover.errors import MaskError, SchemaError, SettingsError, TextError
 from mncover.masks.masks import Masks, Unseen
 from mncover.masks.settings import chosen_settings
 from mncover.report.describe import describe_masks
@@ -119,8 +120,10 @@ def _made(tokenizer: Any, words: Path | None, scores: Path | None) -> Masks:
         return Masks.from_words(tokenizer, filter(None, map(str.strip, content.splitlines())))
     try:
         found: Any = json.loads(content)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise MaskError(f"{path}: not JSON ({error}).") from error
-    if not isinstance(found, dict) or not all(type(v) in (int, float) for v in found.values()):
-        raise MaskError(f"{path}: must be one object that gives each word a number.")
+    try:
+        check_shape(found, Each(float), "scores")
+    except SchemaError as error:
+        raise MaskError(f"{path}: must be one object of words and numbers ({error}).") from error
     return Masks.from_scores(tokenizer, found)

@@ -8,7 +8,6 @@ and damage is reported in one line.
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import zipfile
 import zlib
@@ -24,15 +23,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mncover.data.files import replacing
+from mncover.data.header import NAMES, check_header, check_outlines
 from mncover.data.identity import Identity, MaskSummary, Measured, Run
 from mncover.data.layout import Layout
+from mncover.data.limits import check_bytes
+from mncover.data.maps import check_size
+from mncover.data.npy import from_npy, to_npy
 from mncover.data.owners import OWNERS_TYPE, Owners, check_owners
 from mncover.data.signatures import SignatureSpace
 from mncover.data.store import CoverageData
 from mncover.data.table import COLUMNS, NEW_TYPE, UNKNOWN, NewCells, Signatures, Table
 from mncover.data.threads import WORKERS
-from mncover.errors import DataFileError, MnCoverError
-from mncover.types import Settings, Text, __version__, are_texts
+from mncover.errors import DataFileError, LimitError
+from mncover.types import Settings, Text, __version__, are_texts, brief
 
 # 1: the first. 2: masks, a map of mnCover for each context, and what each text adds to it;
 # suites of tests, and the case of each text. 3: any criteria, each with its maps and new cells;
@@ -43,8 +46,8 @@ DEFAULT_NAME = "run.mncover"
 HEADER, TEXTS, PROBABILITIES = "header.json", "texts.json", "probabilities.npy"
 SUITES, SIGNATURES, SPACE = "suites.json", "signatures.npy", "space/"
 OWNERS = "owners.npy"
-NAMES = ("model", "model_fingerprint", "tokenizer_fingerprint", "ranges_fingerprint")
-MAX_MEMBER_BYTES = 2**31  # more than any suite needs, less than what would fill a machine
+# Of members of JSON: each byte may make an object. Texts are about a tenth when compressed.
+FREE, RATIO = 2**24, 30
 
 
 def write(data: CoverageData, path: Path) -> None:
@@ -71,10 +74,10 @@ def _contents(data: CoverageData) -> Iterator[_Content]:
             yield _map_name(number, criterion), partial(data.packed, context, criterion), False
     table = data.table
     for name in COLUMNS:
-        yield f"table/{name}.npy", partial(_npy, table[name]), True
+        yield f"table/{name}.npy", partial(to_npy, table[name]), True
     for criterion, cells in table.new.items():
-        yield f"new/{criterion}.npy", partial(_npy, cells), True
-    yield PROBABILITIES, partial(_npy, table.probabilities), True
+        yield f"new/{criterion}.npy", partial(to_npy, cells), True
+    yield PROBABILITIES, partial(to_npy, table.probabilities), True
     yield from _optional_contents(data)
     yield TEXTS, partial(_json, table.texts), True
 
@@ -83,11 +86,11 @@ def _optional_contents(data: CoverageData) -> Iterator[_Content]:
     """Yield what not every file has."""
     if data.space is not None:
         signatures = data.table.signatures.astype("<f2", copy=False)
-        yield SIGNATURES, partial(_npy, signatures), False
+        yield SIGNATURES, partial(to_npy, signatures), False
         for name, array in data.space.arrays().items():
-            yield f"{SPACE}{name}.npy", partial(_npy, array), True
+            yield f"{SPACE}{name}.npy", partial(to_npy, array), True
     if data.owners is not None:
-        yield OWNERS, partial(_npy, data.owners), True
+        yield OWNERS, partial(to_npy, data.owners), True
     if data.outlines:
         yield SUITES, partial(_json, data.outlines), True
 
@@ -152,12 +155,6 @@ def _map_name(number: int, criterion: str, version: int = FORMAT_VERSION) -> str
     return f"maps/{number:05d}.bits" if criterion == "cover" else f"maps/{number:05d}.masked.bits"
 
 
-def _npy(array: NDArray[Any]) -> bytes:
-    buffer = io.BytesIO()
-    np.save(buffer, array, allow_pickle=False)
-    return buffer.getvalue()
-
-
 def _header(data: CoverageData, sums: dict[str, str]) -> dict[str, Any]:
     identity = data.identity
     return {
@@ -190,21 +187,28 @@ def read_header(path: Path) -> dict[str, Any]:
         return _read_header(archive)
 
 
-# What zipfile, zlib, json and numpy raise on bytes that are not what they should be.
-_WRONG = (zipfile.BadZipFile, zlib.error, ArithmeticError, AttributeError, LookupError, ValueError)
-_DAMAGE = (*_WRONG, TypeError, EOFError, MemoryError, OSError, RuntimeError, MnCoverError)
-
-
 @contextmanager
 def _reading(path: Path) -> Iterator[zipfile.ZipFile]:
     """Open a data file, and turn whatever its bytes bring about into one clear line."""
     with _opened(path) as archive:
         try:
+            _check_sizes(archive, path.stat().st_size)
             yield archive
-        except DataFileError as error:
-            raise DataFileError(f"{path}: {error}.") from error
-        except _DAMAGE as error:
+        except (DataFileError, LimitError) as error:
+            raise type(error)(f"{path}: {str(error).rstrip('.')}.") from error
+        except Exception as error:  # zipfile, zlib, json and numpy raise almost anything
             raise DataFileError(f"{path}: the file is damaged ({error}).") from error
+
+
+def _check_sizes(archive: zipfile.ZipFile, size: int) -> None:
+    """Refuse an archive that unpacks to too much, or in ways that no data file needs."""
+    members = archive.infolist()
+    check_bytes(sum(one.file_size for one in members), size, "all members")
+    for one in members:
+        if one.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise DataFileError(f"its member {one.filename[:40]!r} is compressed in a foreign way")
+        if one.filename.endswith(".json"):
+            check_bytes(one.file_size, one.compress_size, one.filename, FREE, RATIO)
 
 
 def _opened(path: Path) -> zipfile.ZipFile:
@@ -215,11 +219,11 @@ def _opened(path: Path) -> zipfile.ZipFile:
             f"{path}: no such data file. `mncover run` writes one; "
             f"without a name, reports read {DEFAULT_NAME}."
         ) from error
-    except zipfile.BadZipFile as error:
-        why = "not an mncover data file, or one that was cut short"
-        raise DataFileError(f"{path}: {why}.") from error
     except OSError as error:
         raise DataFileError(f"{path}: cannot be read ({error.strerror or error}).") from error
+    except Exception as error:  # zipfile raises almost anything for damaged bytes
+        why = "not an mncover data file, or one that was cut short"
+        raise DataFileError(f"{path}: {why}.") from error
 
 
 def _read(archive: zipfile.ZipFile) -> CoverageData:
@@ -232,7 +236,7 @@ def _read(archive: zipfile.ZipFile) -> CoverageData:
             packed = _member(archive, _map_name(number, criterion, version), sums)
             data.put_packed(context, packed, criterion)
     if SUITES in sums:
-        data.outlines = json.loads(_member(archive, SUITES, sums))
+        data.outlines = check_outlines(json.loads(_member(archive, SUITES, sums)))
     probabilities = _array(_member(archive, PROBABILITIES, sums), "<f4")
     texts = _texts(_member(archive, TEXTS, sums))
     columns = {name: _column(archive, name, header, len(texts)) for name in COLUMNS}
@@ -254,7 +258,7 @@ def _signatures(
     if SIGNATURES not in sums:
         return None, np.empty((n, 0), dtype=np.float16)
     names = [name for name in sums if name.startswith(SPACE)]
-    arrays = {n.removeprefix(SPACE)[:-4]: _loaded(_member(archive, n, sums)) for n in names}
+    arrays = {n.removeprefix(SPACE)[:-4]: from_npy(_member(archive, n, sums)) for n in names}
     space = SignatureSpace.from_arrays(arrays)
     signatures = _array(_member(archive, SIGNATURES, sums), "<f2")
     if signatures.shape[1:] != (space.size,):
@@ -287,26 +291,21 @@ def _check_cases(data: CoverageData) -> None:
 def _read_header(archive: zipfile.ZipFile) -> dict[str, Any]:
     if HEADER not in archive.namelist():
         raise DataFileError("not an mncover data file")
-    header = json.loads(_content(archive, HEADER))
+    header = json.loads(archive.read(HEADER))
     if not isinstance(header, dict) or header.get("format") != "mncover":
         raise DataFileError("not an mncover data file")
     version = header.get("version")
-    if not isinstance(version, int) or version > FORMAT_VERSION:
+    if type(version) is not int or not 1 <= version <= FORMAT_VERSION:
         raise DataFileError(
-            f"written by a newer mncover (format {version}, this one reads up to "
+            f"written by a newer mncover (format {brief(version, 20)}, this one reads up to "
             f"{FORMAT_VERSION}); upgrade with: pip install -U mncover"
         )
+    check_header(header)
     return header
 
 
-def _content(archive: zipfile.ZipFile, name: str) -> bytes:
-    if archive.getinfo(name).file_size > MAX_MEMBER_BYTES:
-        raise DataFileError(f"its member {name} is too large")
-    return archive.read(name)
-
-
 def _member(archive: zipfile.ZipFile, name: str, sums: dict[str, str]) -> bytes:
-    content = _content(archive, name)
+    content = archive.read(name)
     if hashlib.sha256(content).hexdigest() != sums.get(name):
         raise DataFileError(f"the file is damaged (checksum of {name})")
     return content
@@ -333,13 +332,8 @@ def _new_cells(archive: zipfile.ZipFile, criterion: str, header: Any, n: int) ->
     return np.stack([_array(_member(archive, name, sums), NEW_TYPE) for name in names])
 
 
-def _loaded(content: bytes) -> NDArray[Any]:
-    found: NDArray[Any] = np.load(io.BytesIO(content), allow_pickle=False)
-    return found
-
-
 def _array(content: bytes, kind: str) -> NDArray[Any]:
-    array = _loaded(content)
+    array = from_npy(content)
     if array.dtype != np.dtype(kind):
         raise DataFileError(f"a column of its table has the type {array.dtype}, not {kind}")
     return array
@@ -348,7 +342,7 @@ def _array(content: bytes, kind: str) -> NDArray[Any]:
 def _texts(content: bytes) -> tuple[Text, ...]:
     rows = json.loads(content)
     texts = tuple(tuple(row) if isinstance(row, list) else row for row in rows)
-    if not are_texts(texts):
+    if type(rows) is not list or not are_texts(texts):
         raise DataFileError("its list of texts holds something else")
     return texts
 
@@ -356,6 +350,8 @@ def _texts(content: bytes) -> tuple[Text, ...]:
 def _identity(header: dict[str, Any]) -> Identity:
     settings, layout = Settings.from_json(header["settings"]), Layout.from_json(header["layout"])
     criteria = tuple(Measured.from_json(one, layout) for one in _criteria(header, settings))
+    for one in criteria:
+        check_size(layout, one.cells)
     if not criteria or len({one.name for one in criteria}) != len(criteria):
         raise DataFileError("its list of criteria cannot be read")
     return Identity(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import tempfile
 import time
@@ -18,7 +19,8 @@ from typing import Any, Literal, TypeVar
 
 import platformdirs
 
-from mncover.errors import MnCoverError, SettingsError
+from mncover.data.limits import LINE
+from mncover.errors import SettingsError
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -33,8 +35,9 @@ State = TypeVar("State")
 Kind = Literal["ranges", "neighbours", "demo"]  # of what is cached; `data/cache.py` lists them
 Say = Callable[[str], None]
 
-# What reading a damaged or foreign file may raise.
-_UNREADABLE = (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, MnCoverError)
+MOST_PARTS = 100
+_PART = r"""(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*"""
+_NESTED_KEY = re.compile(rf"(?:^|[\[{{,])[ \t]*(?:{_PART}\.[ \t]*){{{MOST_PARTS}}}", re.M)
 
 
 @contextmanager
@@ -68,10 +71,15 @@ def cache_folder(kind: Kind | None = None) -> Path:
 def read_toml(path: Path) -> dict[str, Any]:
     """Read a TOML file."""
     try:
-        found: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
-        raise SettingsError(f"{path}: cannot be read ({why}).") from error
+        LINE.check(path.stat().st_size, f"{path}: bytes")
+        content = path.read_text(encoding="utf-8")
+        if _NESTED_KEY.search(content):  # takes time that grows with the square of its parts
+            raise ValueError(f"a key of more than {MOST_PARTS} parts")
+        found: dict[str, Any] = tomllib.loads(content)
+    except OSError as error:
+        raise SettingsError(f"{path}: cannot be read ({error.strerror}).") from error
+    except (ValueError, RecursionError) as error:  # such as a number of thousands of digits
+        raise SettingsError(f"{path}: cannot be read ({error}).") from error
     return found
 
 
@@ -104,7 +112,7 @@ class Unfinished:
             return None
         try:
             state = read(self.path)
-        except _UNREADABLE:
+        except Exception:  # damaged bytes make what reads them raise almost anything
             state = None
         if state is None:
             self.say(f"{self.path} belongs to another {self.what}: starting over.")
@@ -151,5 +159,5 @@ def load_json(path: Path, key: Any) -> Any:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         return content["state"] if content["key"] == json.loads(json.dumps(key)) else None
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None

@@ -19,8 +19,6 @@ from mncover.errors import DataFileError
 
 Kind = Literal["hidden", "attention"]
 
-MAX_SLOTS = 2**34  # what a stranger's file may ask memory for
-
 
 @dataclass(frozen=True, slots=True)
 class Site:
@@ -124,10 +122,7 @@ class Layout:
             raise DataFileError(f"its list of sites cannot be read ({error!r})") from error
         if not isinstance(causal, bool) or not sites:
             raise DataFileError("its list of sites is empty or says nothing of causality")
-        layout = cls(sites, causal)
-        if layout.slots > MAX_SLOTS:
-            raise DataFileError("its sites have more neurons than any model")
-        return layout
+        return cls(sites, causal)
 
 
 def _site_from_json(row: Sequence[Any]) -> Site:

@@ -14,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mncover.data.layout import Layout
+from mncover.data.limits import MAP
 from mncover.errors import DataFileError
+from mncover.types import brief
 
 Bits = NDArray[Any]
 SLAB = 2**18  # slots that are packed or unpacked at a time, a multiple of 8
@@ -34,6 +36,12 @@ def ints_per_neuron(cells: int) -> int:
     (1, 1, 2)
     """
     return -(-cells // 64)
+
+
+def check_size(layout: Layout, cells: int) -> None:
+    """Refuse maps that would fill the memory; the layout may come from a stranger."""
+    size = layout.slots * ints_per_neuron(cells) * int_type(cells).itemsize
+    MAP.check(size, f"bytes of a coverage map of {brief(layout.slots)} neurons")
 
 
 def empty_map(layout: Layout, cells: int) -> Bits:

@@ -85,10 +85,9 @@ class SignatureSpace:
         """Make a space from what `arrays` returned; refuse what does not fit together."""
         if missing := [name for name in MEMBERS if name not in arrays]:
             raise DataFileError(f"its projection of signatures lacks '{missing[0]}'")
-        try:
-            known = {name: arrays[name].astype(k, copy=False) for name, (k, _) in MEMBERS.items()}
-        except ValueError:
-            raise DataFileError("its projection of signatures has something but numbers") from None
+        known = {name: arrays[name] for name in MEMBERS}
+        if wrong := [name for name, (k, _) in MEMBERS.items() if known[name].dtype != np.dtype(k)]:
+            raise DataFileError(f"its projection of signatures has the wrong type in '{wrong[0]}'")
         means = tuple(known[f"{part}.mean"] for part in PARTS)
         parts = tuple(known[f"{part}.components"] for part in PARTS)
         own = [known[name] for name in OWN]

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from mncover.criteria.base import Criterion, Group, grouped
 from mncover.data.files import cache_folder
 from mncover.data.identity import Identity, Measured
+from mncover.data.maps import check_size
 from mncover.data.places import Room, free_disk, in_bytes
 from mncover.data.results import gain_share
 from mncover.data.signatures import SignatureSpace
@@ -82,6 +83,8 @@ class Engine:
         self._group_of = {name: group for group in self.groups for name in group.names}
         self.taps = find_taps(subject)
         self.layout = self.taps.layout(settings.max_length)
+        for group in self.groups:  # what is measured must be readable
+            check_size(self.layout, group.cells)
         if subject.device.type == "cpu":
             self.room.require_memory()
         self.kernels = kernels_for(self.layout, subject.device, kernels)

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from mncover.data.places import check_model_folder
+from mncover.engine.guard import OWN_CODE, check_layers, model_class, no_code_of_its_own
 from mncover.engine.subject import Subject
 from mncover.engine.wrapped import adapters_of, unwrapped
 from mncover.errors import ModelError
@@ -37,7 +38,9 @@ def load_subject(
     if device is not None:
         with _one_line(f"device {device!r} cannot be used"):
             loaded = loaded.to(torch.device(device))
-    return Subject(loaded, _tokenizer(name if tokenizer is None else tokenizer), name)
+    known = _tokenizer(name if tokenizer is None else tokenizer)
+    with _one_line(f"{name}: cannot be run"):
+        return Subject(loaded, known, name)
 
 
 def class_names(name: str) -> list[str]:
@@ -45,28 +48,43 @@ def class_names(name: str) -> list[str]:
 
     Only its configuration is read.
     """
-    import transformers
-
     check_model_folder(name)
     with _one_line(f"{name}: cannot be loaded"):
-        config = transformers.AutoConfig.from_pretrained(name, trust_remote_code=False)
-    return [str(config.id2label[i]) for i in sorted(config.id2label)]
+        config = load_config(name)
+        return [str(config.id2label[i]) for i in sorted(config.id2label)]
+
+
+def load_config(name: str | Path) -> Any:
+    """Return a model's configuration; code that it names is not run.
+
+    Attention is eager, not what the file says, which may be a program on the hub.
+    """
+    import transformers
+
+    safely = {"trust_remote_code": False, "attn_implementation": "eager"}
+    with no_code_of_its_own():
+        return transformers.AutoConfig.from_pretrained(str(name), **safely)
 
 
 def _model(name: str, dtype: str) -> Any:
-    import transformers
-
     check_model_folder(name)
     if dtype not in DTYPES:
         raise ModelError(f"`dtype` must be one of {', '.join(DTYPES)}, got {dtype!r}.")
-    with quiet_loading(), _one_line(f"{name}: cannot be loaded"):
-        config = transformers.AutoConfig.from_pretrained(name, trust_remote_code=False)
-        # The class the checkpoint was saved from, so that no head is made up or dropped.
-        classes = [getattr(transformers, known, None) for known in config.architectures or []]
-        loader = next((known for known in classes if known is not None), transformers.AutoModel)
-        return loader.from_pretrained(
-            name, config=config, dtype=dtype, attn_implementation="eager", use_safetensors=True
-        ).eval()
+    with quiet_loading(), _one_line(f"{name}: cannot be loaded"), no_code_of_its_own():
+        config = load_config(name)
+        check_layers(config)
+        return (
+            model_class(config)
+            .from_pretrained(
+                name,
+                config=config,
+                dtype=dtype,
+                attn_implementation="eager",
+                use_safetensors=True,
+                trust_remote_code=False,
+            )
+            .eval()
+        )
 
 
 def _tokenizer(tokenizer: Any) -> Any:
@@ -74,22 +92,26 @@ def _tokenizer(tokenizer: Any) -> Any:
         return tokenizer
     import transformers
 
-    with _one_line(f"{tokenizer}: no tokenizer can be loaded from there"):
+    with _one_line(f"{tokenizer}: no tokenizer can be loaded from there"), no_code_of_its_own():
         return transformers.AutoTokenizer.from_pretrained(str(tokenizer), trust_remote_code=False)
-
-
-# What transformers and torch raise for files and devices that cannot be used.
-_FAILURES = (OSError, ValueError, RuntimeError, KeyError, ImportError, AssertionError)
 
 
 @contextmanager
 def _one_line(what: str) -> Iterator[None]:
-    """Turn a failure into an error of one line: `what`, and the first line of why."""
+    """Turn a failure into an error of one line: `what`, and the first line of why.
+
+    Whatever is wrong with a folder, transformers, tokenizers, safetensors and torch raise almost
+    anything for it.
+    """
     try:
         yield
-    except _FAILURES as error:
+    except ModelError:
+        raise
+    except Exception as error:
         lines = str(error).strip().splitlines()
         why = (lines[0] if lines else type(error).__name__).rstrip(".")
+        if "trust_remote_code" in str(error):  # transformers' advice is to run it
+            why = OWN_CODE
         raise ModelError(f"{what} ({why}).") from error
 
 

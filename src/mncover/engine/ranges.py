@@ -21,22 +21,25 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
 from mncover.data.files import Unfinished, replacing
 from mncover.data.layout import Layout
+from mncover.data.schema import OneOf, Whole, check_shape
 from mncover.data.signatures import SignatureSpace, learn_space, reference_places
 from mncover.data.table import Signatures
+from mncover.data.tensors import read_tensors
 from mncover.engine.kernels.base import Bounds, Kernels
 from mncover.engine.measure import Advance, Piece, cut_in_pieces, in_pieces, measure_piece
 from mncover.engine.readers import WidenReader
 from mncover.engine.signatures import PoolReader, pools_of
 from mncover.engine.taps import Taps
-from mncover.errors import DataFileError, MismatchError, TextError
+from mncover.errors import DataFileError, MismatchError, MnCoverError, SchemaError, TextError
 from mncover.types import Text, counted, fingerprint_texts
 
 FORMAT = "mncover-ranges-2"
+_ABOUT = {"format": OneOf((FORMAT,)), "texts": Whole(), "layout": {}}
 
 
 @dataclass(frozen=True)
@@ -101,21 +104,29 @@ class Ranges:
     def load(cls, path: Path) -> Ranges:
         """Read ranges from a file."""
         try:
-            with safe_open(path, framework="numpy") as file:
-                about = json.loads((file.metadata() or {}).get("mncover", "{}"))
-                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no dictionary)
-                low, high = arrays.pop("low"), arrays.pop("high")
-        except (OSError, SafetensorError, ValueError, KeyError) as error:
+            about, arrays = read_tensors(path, "mncover")
+            check_shape(about, _ABOUT, "header")
+        except (OSError, DataFileError, SchemaError) as error:
             raise DataFileError(f"{path}: not a file of ranges, or damaged ({error}).") from error
-        if about.get("format") != FORMAT:
-            raise DataFileError(f"{path}: not a file of ranges that this version reads.")
-        layout = Layout.from_json(about["layout"])
-        if low.shape != (layout.slots,) or high.shape != low.shape:
-            raise DataFileError(f"{path}: its arrays do not have the size that its header gives.")
-        pooled = tuple(arrays[name] for name in sorted(arrays) if name.startswith("pooled."))
+        layout, wanted = Layout.from_json(about["layout"]), np.dtype("<f4")
+        low, high = (arrays.get(name, np.empty(0)) for name in ("low", "high"))
+        if any(one.shape != (layout.slots,) or one.dtype != wanted for one in (low, high)):
+            raise DataFileError(f"{path}: its arrays are not those that its header gives.")
         inside = {n.removeprefix("space."): a for n, a in arrays.items() if n.startswith("space.")}
         space = SignatureSpace.from_arrays(inside) if inside else None
-        return cls(layout, low, high, about["texts"], space, pooled)
+        return cls(layout, low, high, about["texts"], space, _pooled(arrays, layout, path))
+
+
+def _pooled(arrays: dict[str, NDArray[Any]], layout: Layout, path: Path) -> tuple[Signatures, ...]:
+    """Return the pooled states of an unfinished calibration; nothing if it is finished."""
+    found = tuple(arrays[name] for name in sorted(arrays) if name.startswith("pooled."))
+    if any(one.ndim != 2 for one in found):
+        raise DataFileError(f"{path}: its pooled states are damaged.")
+    widths = [pool.width for pool in pools_of(layout)] if found else []
+    wanted = [(np.dtype(np.float16), (len(found[0]), width)) for width in widths]
+    if [(one.dtype, one.shape) for one in found] != wanted:
+        raise DataFileError(f"{path}: its pooled states are damaged.")
+    return found
 
 
 CHUNK = 4096
@@ -212,7 +223,7 @@ def _load(path: Path, layout: Layout) -> Ranges | None:
         return None
     try:
         ranges = Ranges.load(path)
-    except DataFileError:
+    except MnCoverError:
         return None
     if ranges.layout != layout:
         return None

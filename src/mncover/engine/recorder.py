@@ -33,7 +33,7 @@ from mncover.engine.readers import Reader
 from mncover.engine.sample import Owning, SampleReader, Sampling
 from mncover.engine.windows import Window
 from mncover.report.progress import bar
-from mncover.suites.judging import in_suite_classes
+from mncover.suites.judging import in_suite_classes, require_classes
 from mncover.suites.model import How, Outline
 from mncover.suites.rows import Rows
 from mncover.types import Text, counted
@@ -395,6 +395,6 @@ def _outline(engine: Engine, suite: Rows, classes: How) -> Outline | None:
     if suite.suite is None or subject.n_labels < 2:
         return None
     outline = Outline.of(suite.suite, classes)
-    nothing = np.empty((0, subject.n_labels))
-    in_suite_classes(nothing, subject.labels, outline.labels, outline.classes)
+    in_suite_classes(np.empty((0, subject.n_labels)), subject.labels, outline.labels, classes)
+    require_classes(suite.suite, subject.n_labels)
     return outline

@@ -152,7 +152,12 @@ class Subject:
             with self._tokenizing:
                 return _called(self.tokenizer, self.input_names, each, max_length)
         with self._tokenizing, _set_to_cut(self._backend, self.tokenizer, max_length):
-            found = self._backend.encode_batch_fast(each)
+            try:
+                found = self._backend.encode_batch_fast(each)
+            except BaseException as error:
+                if type(error).__name__ != "PanicException":  # Rust's, which is no Exception
+                    raise
+                raise ModelError(f"{self.name}: its tokenizer is damaged ({error}).") from error
         return _columns(found, self.input_names)
 
     def filled(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:

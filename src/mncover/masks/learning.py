@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from mncover.data.files import Unfinished
+from mncover.data.schema import Number, Whole, check_shape
+from mncover.data.tensors import read_tensors
 from mncover.engine.batches import Tokens, batches_by_length
 from mncover.engine.loading import fingerprint_model
 from mncover.engine.masking import PairTable
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
 
 LOOKS_PER_EPOCH = 4  # how often the layer is judged on the held-out texts
 NEARLY = 0.005  # by this much the share of words kept may exceed the one asked for
+
+_HEADER = {"key": {}, "step": Whole(), "best": Number(-1, 1), "stale": Whole()}
 
 Advance = Callable[[int], None]
 State = dict[str, Tensor]
@@ -202,18 +205,18 @@ class Learner:
 
     def read(self, path: Path) -> Progress | None:
         """Restore what `write` wrote; None if the file is damaged or belongs to other work."""
-        try:
-            with safe_open(path, framework="pt") as file:
-                header = json.loads(file.metadata()["mncover_learning"])
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        except SafetensorError:
-            return None
+        header, arrays = read_tensors(path, "mncover_learning")
+        check_shape(header, _HEADER, "header")
+        tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
         now, layer = _group(tensors, "now."), self.layer.state_dict()
-        shapes, wanted = ({name: t.shape for name, t in s.items()} for s in (now, layer))
-        if header["key"] != json.loads(json.dumps(self.key)) or shapes != wanted:
-            return None
-        adam = {n: _group(tensors, f"adam.{n}.") for n in range(len(layer))}
+        learnt = [one for group in self.optimizer.param_groups for one in group["params"]]
+        adam = {n: _group(tensors, f"adam.{n}.") for n in range(len(learnt))}
         kept = _group(tensors, "kept.") or None
+        alike = _same_shapes(now, layer) and (kept is None or _same_shapes(kept, layer))
+        if header["key"] != json.loads(json.dumps(self.key)) or not alike:
+            return None
+        if not all(map(_is_adam, adam.values(), learnt)):
+            return None
         self.progress = Progress(header["step"], header["best"], header["stale"], kept)
         self.layer.load_state_dict(now)
         self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": adam})
@@ -281,6 +284,18 @@ class Learner:
         parts = (*self.vocabulary, words, self.word_counts, self.pair_keys, pairs, self.pair_counts)
         message, how = self.layer.message.detach().cpu().numpy(), self.settings.normalisation
         return self.make(*parts, message=message, normalisation=how)
+
+
+def _same_shapes(found: State, wanted: State) -> bool:
+    """Return whether two states have the same names, types and shapes."""
+    shapes = [{name: (t.shape, t.dtype) for name, t in s.items()} for s in (found, wanted)]
+    return shapes[0] == shapes[1]
+
+
+def _is_adam(state: State, parameter: Tensor) -> bool:
+    """Return whether a state is one that Adam keeps of a parameter; none if it has no gradient."""
+    like = dict.fromkeys(("exp_avg", "exp_avg_sq"), parameter)
+    return not state or _same_shapes(state, {"step": torch.tensor(0.0), **like})
 
 
 def _group(tensors: State, prefix: str) -> State:

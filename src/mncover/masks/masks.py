@@ -17,12 +17,13 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from mncover.data.files import replacing
 from mncover.data.identity import MaskSummary, Scored
-from mncover.errors import MaskError
+from mncover.data.schema import Number, OneOf, Whole, check_shape
+from mncover.data.tensors import read_tensors
+from mncover.errors import DataFileError, MaskError, SchemaError
 from mncover.masks.settings import FIDELITY, LearningSettings, Normalisation
 from mncover.masks.vocabulary import Integers, Keys, tokens_of, vocabulary
 from mncover.report.progress import bar
@@ -36,6 +37,16 @@ FORMAT_VERSION = 1
 # What a file holds: fields of its header, and arrays.
 _HEADER = ("tokenizer_fingerprint", "unseen", "word_threshold", "pair_threshold", "normalisation")
 _ARRAYS = ("special", "word_scores", "word_counts", "pair_keys", "pair_scores", "pair_counts")
+
+
+_SHAPE = {
+    "tokenizer_fingerprint": str,
+    "unseen": OneOf(get_args(Unseen)),
+    "word_threshold": Number(0, 1),
+    "pair_threshold": Number(0, 1),
+    "normalisation": OneOf(get_args(Normalisation)),
+    "facts": {},
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +169,9 @@ class Masks:
     @cached_property
     def fingerprint(self) -> str:
         """A digest of everything that decides what counts."""
-        digest = hashlib.sha256(f"{self.tokenizer_fingerprint} {self.unseen}".encode())
+        digest = hashlib.sha256(
+            f"{self.tokenizer_fingerprint} {self.unseen}".encode("utf-8", "replace")
+        )
         for array in (self.special, self.keep_words, self.pair_keys, self.keep_pairs):
             digest.update(np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()
@@ -212,18 +225,14 @@ class Masks:
     def load(cls, path: str | Path) -> Masks:
         """Read masks; refuse a file that is missing, damaged, foreign or too new."""
         try:
-            with safe_open(path, framework="np") as file:
-                metadata = file.metadata() or {}
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            return _from_file(*read_tensors(Path(path), "mncover_masks"))
         except FileNotFoundError:
             raise MaskError(f"{path}: no such file of masks; `mncover masks` writes one.") from None
-        except (SafetensorError, OSError) as error:
-            raise MaskError(f"{path}: cannot be read as masks ({error}).") from error
-        try:
-            return _from_file(metadata, tensors)
         except MaskError as error:
             raise MaskError(f"{path}: {error}") from error
-        except (KeyError, ValueError, TypeError) as error:
+        except DataFileError as error:
+            raise MaskError(f"{path}: cannot be read as masks ({error}).") from error
+        except (SchemaError, ValueError, RecursionError) as error:
             raise MaskError(f"{path}: the masks in it are damaged ({error}).") from error
 
 
@@ -238,17 +247,21 @@ def _extremes(scores: Floats, counts: Integers, shown: int) -> tuple[Integers, I
     return np.lexsort((-counts, -scores))[:shown], np.lexsort((-counts, scores))[:shown]
 
 
-def _from_file(metadata: dict[str, str], tensors: dict[str, NDArray[Any]]) -> Masks:
-    if "mncover_masks" not in metadata:
+def _from_file(header: Any, tensors: dict[str, NDArray[Any]]) -> Masks:
+    if header is None:
         raise MaskError("not a file of masks.")
-    header = json.loads(metadata["mncover_masks"])
+    check_shape(header, {"format": Whole(1)}, "header")
     if header["format"] > FORMAT_VERSION:
         raise MaskError("written by a newer mncover; upgrade with: pip install -U mncover")
-    words = tuple(str(word) for word in json.loads(tensors["words"].tobytes()))
+    check_shape(header, _SHAPE, "header")
+    if missing := [name for name in ("words", *_ARRAYS) if name not in tensors]:
+        raise MaskError(f"it has no array '{missing[0]}'.")
+    words = json.loads(tensors["words"].tobytes())
+    check_shape(words, [str], "words")
     _check(tensors, len(words))
     fields = {name: header[name] for name in _HEADER} | {name: tensors[name] for name in _ARRAYS}
-    fields["facts"], fields["message"] = dict(header["facts"]), tensors.get("message")
-    return Masks(words=words, **fields)
+    fields["facts"], fields["message"] = header["facts"], tensors.get("message")
+    return Masks(words=tuple(words), **fields)
 
 
 def _check(arrays: dict[str, NDArray[Any]], n_words: int) -> None:

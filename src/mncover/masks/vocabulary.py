@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mncover.types import well_formed
+
 Integers = NDArray[np.int64]
 Keys = Integers
 
@@ -47,7 +49,8 @@ def _readable(tokenizer: Any, token: str | None) -> str:
 
 def tokens_of(tokenizer: Any, word: str) -> list[int]:
     """Return the numbers of a word's tokens, both at the start of a text and after a space."""
-    found = tokenizer([word, f" {word}"], add_special_tokens=False)["input_ids"]
+    whole = well_formed(word)
+    found = tokenizer([whole, f" {whole}"], add_special_tokens=False)["input_ids"]
     return sorted({number for ids in found for number in ids} - set(tokenizer.all_special_ids))
 
 

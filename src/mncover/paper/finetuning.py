@@ -18,7 +18,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from mncover.engine.batches import Tokens
-from mncover.engine.loading import load_subject
+from mncover.engine.loading import load_config, load_subject
 from mncover.engine.measure import class_probabilities
 from mncover.engine.subject import Subject
 from mncover.errors import ModelError, SettingsError, TextError
@@ -137,7 +137,7 @@ def _untrained(base: str, n_labels: int, device: str | None) -> Subject:
     pad = found.tokenizer.pad_token_id
     if pad is None:
         raise ModelError(f"{base}: the tokenizer has no padding token, which batches need.")
-    config = transformers.AutoConfig.from_pretrained(base, trust_remote_code=False)
+    config = load_config(base)
     config.num_labels, config.problem_type = n_labels, "single_label_classification"
     if getattr(config, "pad_token_id", None) is None:
         config.pad_token_id = pad

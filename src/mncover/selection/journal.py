@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -18,8 +17,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from mncover.data.files import replacing
+from mncover.data.schema import Maybe, OneOf, Whole, check_shape
 from mncover.data.store import CoverageData
-from mncover.errors import DataFileError, MismatchError
+from mncover.errors import DataFileError, MismatchError, SchemaError
 from mncover.types import fingerprint_texts
 
 Verdict = Literal["ok", "wrong"]
@@ -27,6 +27,15 @@ VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 Why = Literal["start", "likely", "explore", "survey", "given"]
 WHYS: tuple[Why, ...] = get_args(Why)
 VERSION = 1
+
+# What the lines look like: the first one, one for a case that was asked about, one for a verdict.
+_FIRST = {"mncover": OneOf(("verdicts",)), "version": Whole(1, VERSION), "about": str}
+_NUMBERS = {"case": Whole(), "batch": Whole(), "cluster": Maybe(Whole(-1))}
+_SHARES: dict[str, Any] = dict.fromkeys(("expected", "chance", "rest"), Maybe(float))
+_ASKED = {"asked": {**_NUMBERS, **_SHARES, "why": OneOf(WHYS)}}
+_TOLD = {"case": Whole(), "verdict": Maybe(OneOf(VERDICTS))}
+# What else a damaged line raises: it is no JSON, or has names that nothing knows.
+_DAMAGE = (ValueError, TypeError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +71,7 @@ def subject_key(data: CoverageData) -> str:
     The numbers of the cases are in it, because the same texts may be cut into cases in two ways.
     """
     numbers = np.stack([data.table["case"], data.table["index"]]).astype("<i8")
-    digest = hashlib.sha256(data.identity.model_fingerprint.encode())
+    digest = hashlib.sha256(data.identity.model_fingerprint.encode("utf-8", "replace"))
     digest.update(fingerprint_texts(data.table.texts).encode())
     digest.update(numbers.tobytes())
     return digest.hexdigest()[:32]
@@ -135,7 +144,7 @@ class Journal:
         for number, line in enumerate(lines, start=1):
             try:
                 self._take(json.loads(line), first=number == 1)
-            except (ValueError, TypeError, KeyError, AttributeError) as error:
+            except (*_DAMAGE, SchemaError) as error:
                 raise DataFileError(
                     f"{path}, line {number}: damaged ({error}). Remove the line to go on."
                 ) from error
@@ -147,25 +156,17 @@ class Journal:
 
     def _take(self, row: Any, first: bool) -> None:
         if first:
-            if row["mncover"] != "verdicts" or int(row["version"]) > VERSION:
-                raise ValueError("not a file of verdicts that this version reads")
+            check_shape(row, _FIRST, "line")
             if row["about"] != self.key:
                 raise MismatchError
-        elif "asked" in row:
-            one = Asked(**row["asked"])
-            if one.why not in WHYS or not _sound(one):
-                raise ValueError("not a case that was asked about")
-            self.asked.append(one)
-        elif row["verdict"] is None:
-            self.verdicts.pop(int(row["case"]), None)
-        elif row["verdict"] in VERDICTS:
-            self.verdicts[int(row["case"])] = row["verdict"]
+        elif isinstance(row, dict) and "asked" in row:
+            check_shape(row, _ASKED, "line")
+            self.asked.append(Asked(**row["asked"]))
         else:
-            raise ValueError(f"{row['verdict']!r} is no verdict")
-
-
-def _sound(one: Asked) -> bool:
-    """Return whether a case that was read has whole numbers and numbers where they belong."""
-    whole, shares = (one.case, one.batch, one.cluster), (one.expected, one.chance, one.rest)
-    numbers = all(type(value) is int for value in whole)
-    return numbers and all(type(v) in (int, float) and math.isfinite(v) for v in shares)
+            check_shape(row, _TOLD, "line")
+            if "verdict" not in row:
+                raise SchemaError("line has no 'verdict'")
+            if row["verdict"] is None:
+                self.verdicts.pop(row["case"], None)
+            else:
+                self.verdicts[row["case"]] = row["verdict"]

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
+from mncover.data.limits import CLASSES
 from mncover.errors import TextError
-from mncover.suites.expectations import Answers
+from mncover.suites.expectations import MAX_CLASS, Answers
 from mncover.suites.formats.records import raw_lines, write_content
 from mncover.suites.model import Suite
 from mncover.types import Text, counted
@@ -62,6 +63,7 @@ def read_predictions(path: Path, kind: str, texts: int) -> Answers:
             raise TextError(f"{path}, line {number}: not {kind} ({line[:40]!r}).") from error
     classes = np.array([number for number, _ in found], dtype=np.int64)
     width = max([len(row) for _, row in found] + [int(classes.max(initial=0)) + 1])
+    CLASSES.check(width, f"{path}: classes")
     probabilities = np.zeros((len(found), width))  # 0 where a line does not give one
     for place, (_, row) in enumerate(found):
         probabilities[place, : len(row)] = row
@@ -79,7 +81,8 @@ def _parsed(kind: str, parts: list[float]) -> Parsed:
         return int(np.argmax(parts)), parts
     number, *rest = parts
     place = int(number)
-    if place != number or (kind == "pred_and_softmax" and place >= len(rest)):
+    CLASSES.check(place + 1, "classes of predictions")
+    if place != number or place < -MAX_CLASS or (kind == "pred_and_softmax" and place >= len(rest)):
         raise ValueError
     if kind == "pred_and_softmax":
         return place, rest

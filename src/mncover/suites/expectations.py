@@ -14,11 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mncover.errors import TextError
+from mncover.types import brief
 
 Expect = Literal["label", "not", "inv", "monotonic", "goes", "implication"]
 Direction = Literal["up", "down"]
 Classes = tuple[int | str, ...]
-TOLERANCE = 0.1
+TOLERANCE, MAX_TOLERANCE = 0.1, 1000
+MAX_CLASS = 2**31  # no class has a larger number
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ class Expectation:
         known = sorted(field.name for field in fields(cls))
         value = {"expect": value} if isinstance(value, str) else value
         if not isinstance(value, Mapping) or "expect" not in value:
-            raise TextError(f"an expectation must be an object with 'expect', got {value!r:.80}.")
+            raise TextError(f"an expectation must be an object with 'expect', got {brief(value)}.")
         if unknown := sorted(set(value) - set(known)):
             raise TextError(f"an expectation has no {unknown[0]!r}; known are {', '.join(known)}.")
         made: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in value.items()}
@@ -80,18 +82,17 @@ class Expectation:
 def _mistakes(e: Expectation) -> Iterator[str]:
     """Yield what is wrong; a check may rely on those before it."""
     if e.expect not in get_args(Expect):
-        yield f"unknown expectation {e.expect!r}; known are {', '.join(get_args(Expect))}."
+        yield f"unknown expectation {brief(e.expect)}; known are {', '.join(get_args(Expect))}."
     if e.direction not in (None, *get_args(Direction)):
-        yield f"`direction` must be up or down, got {e.direction!r}."
-    number = isinstance(e.tolerance, int | float) and not isinstance(e.tolerance, bool)
-    if not number or not e.tolerance >= 0:
-        yield f"`tolerance` must be a number that is at least 0, got {e.tolerance!r}."
+        yield f"`direction` must be up or down, got {brief(e.direction)}."
+    if type(e.tolerance) not in (int, float) or not 0 <= e.tolerance <= MAX_TOLERANCE:
+        yield f"`tolerance` must be a number from 0 to 1000, got {brief(e.tolerance)}."
     lists = [(name, getattr(e, name)) for name in ("labels", "only_if", "only_if_not")]
     wrong = [(n, v) for n, v in lists if not isinstance(v, tuple) or not all(map(is_class, v))]
     if wrong:
-        yield "`{}` must be a list of classes, got {!r:.80}.".format(*wrong[0])
-    if e.first not in (None, True, False):
-        yield f"`first` must be true or false, got {e.first!r}."
+        yield f"`{wrong[0][0]}` must be a list of classes, got {brief(wrong[0][1])}."
+    if e.first is not None and type(e.first) is not bool:
+        yield f"`first` must be true or false, got {brief(e.first)}."
     needed = {"not": 1, "goes": 2, "implication": 1}.get(e.expect, 0)
     if len(e.labels) < needed:
         yield f"the expectation {e.expect!r} needs {needed} `labels`."
@@ -101,7 +102,7 @@ def _mistakes(e: Expectation) -> Iterator[str]:
 
 def is_class(value: Any) -> bool:
     """Return whether a value can be the number or the name of a class."""
-    return isinstance(value, int | str) and not isinstance(value, bool)
+    return isinstance(value, str) or (type(value) is int and 0 <= value < MAX_CLASS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +162,8 @@ def _passing(
             return _implied(classes == e.labels[0], texts)
         case "goes":
             negative, positive = (int(c) for c in e.labels[:2])
+            if max(negative, positive) >= (n := probabilities.shape[1]):
+                raise TextError(f"there is no class {max(negative, positive)}; there are {n}.")
             scores = probabilities[:, positive] - probabilities[:, negative]
             return _within(e, scores - scores[texts.first]), True
     original = classes[texts.first]

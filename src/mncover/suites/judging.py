@@ -160,6 +160,18 @@ def _judged(
     return judge(expectation, answers, texts, [numbers[label] for label in given])
 
 
+def require_classes(suite: Suite, n: int) -> None:
+    """Refuse a suite that names a class which it does not have, or a model of n classes."""
+    labels = suite.labels or [str(number) for number in range(n)]
+    for test in suite.tests:
+        try:
+            _numbered(test.expectation, labels)
+            for label in dict.fromkeys(case.label for case in test.cases):
+                _numbers(label, labels)
+        except TextError as error:
+            raise TextError(f"the test {test.name!r}: {error}") from None
+
+
 def _parts(answers: Answers, sizes: Sequence[int]) -> Iterator[Answers]:
     for a, b in pairwise(accumulate(sizes, initial=0)):
         yield Answers(answers.classes[a:b], answers.probabilities[a:b])
@@ -183,18 +195,13 @@ def _numbers(label: Label, labels: Sequence[str]) -> tuple[int, ...]:
     return tuple(found)
 
 
-# Whatever a damaged outline makes `Outline.from_json` raise.
-_DAMAGE = (MnCoverError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-
-
 def outline_of(data: CoverageData, run_id: str) -> Outline | None:
     """Return the outline of a run's test suite; None if the run was not of a test suite."""
     raw = data.outlines.get(run_id)
     try:
         return None if raw is None else Outline.from_json(raw)
-    except _DAMAGE as error:
-        why = f"no {error}" if isinstance(error, KeyError) else str(error).rstrip(".")
-        what = f"the suite of run {run_id} is damaged ({why})"
+    except (MnCoverError, ValueError) as error:
+        what = f"the suite of run {run_id} is damaged ({str(error).rstrip('.')})"
         raise DataFileError(f"{what}; run it again.") from error
 
 

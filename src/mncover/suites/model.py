@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, ClassVar, Literal, get_args
 
+from mncover.data.schema import OneOf, Whole, check_shape
 from mncover.errors import SettingsError, TextError
-from mncover.suites.expectations import Expectation
-from mncover.types import Text
+from mncover.suites.expectations import Expectation, is_class
+from mncover.types import Text, brief
 
 Kind = Literal["MFT", "INV", "DIR"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -53,8 +54,8 @@ class Test:
     def from_json(cls, row: dict[str, Any]) -> Test:
         """Make a test without cases from plain values, which are not trusted."""
         kind = row.get("type", "MFT")
-        if kind not in KINDS:
-            raise TextError(f"'type' must be one of {', '.join(KINDS)}, got {kind!r}.")
+        if not isinstance(kind, str) or kind not in KINDS:
+            raise TextError(f"'type' must be one of {', '.join(KINDS)}, got {brief(kind)}.")
         name, *about = [row["test"], row.get("capability", ""), row.get("description", "")]
         if not all(isinstance(string, str) for string in (name, *about)):
             raise TextError("'test', 'capability' and 'description' must be text.")
@@ -113,6 +114,19 @@ def known_way(how: str) -> How:
     return how
 
 
+# `right` is checked label by label.
+_TEST = {"test": str, "sizes": [Whole(1)], "right": list}
+_OUTLINE = {"labels": [str], "classes": OneOf(WAYS), "tests": [_TEST]}
+
+
+def _right(label: Any) -> Label:
+    """Return the label of a case as it was before it became plain values."""
+    several = label if isinstance(label, list) else [label]
+    if label is not None and not (several and all(map(is_class, several))):
+        raise TextError(f"a label must be a class or a list of classes, got {brief(label)}.")
+    return tuple(label) if isinstance(label, list) else label
+
+
 @dataclass(frozen=True, slots=True)
 class Outline:
     """A suite without its texts: the sizes and labels of its cases, and how classes correspond."""
@@ -156,11 +170,10 @@ class Outline:
     @classmethod
     def from_json(cls, value: Any) -> Outline:
         """Make an outline from what `to_json` returned; the value is not trusted."""
+        check_shape(value, _OUTLINE, "outline")
         tests, cases = [], []
         for row in value["tests"]:
             tests.append(Test.from_json(row))
-            sizes = [int(size) for size in row["sizes"]]
-            right = [tuple(x) if isinstance(x, list) else x for x in row["right"]]
-            cases.append(tuple(zip(sizes, right, strict=True)))
-        labels = tuple(str(label) for label in value["labels"])
-        return cls(labels, known_way(value["classes"]), tuple(tests), tuple(cases))
+            right = [_right(label) for label in row["right"]]
+            cases.append(tuple(zip(row["sizes"], right, strict=True)))
+        return cls(tuple(value["labels"]), value["classes"], tuple(tests), tuple(cases))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import warnings
-import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, partial
@@ -172,7 +171,8 @@ def _load(path: Path) -> tuple[list[str], NDArray[np.int32]] | None:
     try:
         with np.load(path, allow_pickle=False) as kept:
             words, nearest = kept["words"].tobytes().decode().split("\n"), kept["nearest"]
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+    except Exception:  # damaged bytes make zipfile and NumPy raise almost anything
         return None
     fits = nearest.shape == (len(words), NEAREST) and nearest.dtype == np.int32
-    return (words, nearest) if fits and nearest.max(initial=-1) < len(words) else None
+    fits = fits and nearest.min(initial=0) >= -1 and nearest.max(initial=-1) < len(words)
+    return (words, nearest) if fits else None

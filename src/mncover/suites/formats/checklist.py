@@ -6,21 +6,26 @@ each test is known by the test's name; for others it follows from the test's typ
 
 from __future__ import annotations
 
+import gzip
 import io
 import tarfile
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from mncover.data.files import read_toml
-from mncover.errors import TextError
-from mncover.suites.expectations import Expectation
+from mncover.data.gzipped import DAMAGED
+from mncover.data.limits import BYTES, most_bytes
+from mncover.errors import LimitError, TextError
+from mncover.suites.expectations import Expectation, is_class
 from mncover.suites.formats.records import SuiteFormat
 from mncover.suites.formats.safepickle import DIR, INV, MFT, Bag, load_inert
 from mncover.suites.model import Case, Kind, Label, Suite, Test
-from mncover.types import Text, are_texts
+from mncover.types import Text, are_texts, brief
 
-MAX_BYTES = 2**30
+# An archive may unpack to this many bytes, or so many times its own size: each byte of a pickle
+# may make an object.
+FREE, RATIO = 2**22, 30
 KINDS: dict[type, Kind] = {MFT: "MFT", INV: "INV", DIR: "DIR"}
 TODO = "TODO_DESCRIPTION"  # a placeholder in CheckList's released suites
 
@@ -39,36 +44,52 @@ LENIENT = "Q & A: no"
 def read_checklist(path: Path) -> Suite:
     """Read a suite that CheckList saved: a pickle, or a tar archive that contains one."""
     try:
-        with _opened(path) as file:
-            return _suite(load_inert(file))
+        return _suite(load_inert(_pickle(path)))
     except OSError as error:
         raise TextError(f"{path}: cannot be read ({error.strerror or error}).") from error
-    except TextError as error:
-        raise TextError(f"{path}: {error}") from None
+    except (TextError, LimitError) as error:
+        raise type(error)(f"{path}: {error}") from None
 
 
-def _opened(path: Path) -> BinaryIO:
+def _pickle(path: Path) -> bytes:
+    """Return the bytes of a pickle, which may be in an archive."""
     if not path.is_file():
         raise TextError("no such file.")
     if not path.name.endswith((".tar.gz", ".tgz")):
-        return path.open("rb")
+        BYTES.check(path.stat().st_size, "bytes")
+        return path.read_bytes()
+    most = most_bytes(path.stat().st_size, FREE, RATIO)
     try:
-        with tarfile.open(path) as archive:
-            for member in archive:
-                if member.isfile() and member.name.endswith((".pkl", ".pickle")):
-                    content = archive.extractfile(member)
-                    if content is None or member.size > MAX_BYTES:
-                        raise TextError("the pickle in this archive is too large.")
-                    return io.BytesIO(content.read())
-    except (tarfile.TarError, EOFError, OSError) as error:
+        with gzip.open(path) as file:
+            content = file.read(most + 1)
+    except DAMAGED as error:
         raise TextError(f"not a readable archive ({error}).") from error
-    raise TextError("no pickle in this archive.")
+    BYTES.check(len(content), "bytes after decompression", most)
+    found = _member(content)
+    if found is None:
+        raise TextError("no pickle in this archive.")
+    return found
+
+
+def _member(archive: bytes) -> bytes | None:
+    """Return the first pickle in a tar archive; what it says of sizes is not believed."""
+    try:
+        with tarfile.open(fileobj=io.BytesIO(archive), mode="r:") as found:
+            for member in found:
+                if member.isreg() and member.name.endswith((".pkl", ".pickle")):
+                    start = member.offset_data
+                    return archive[start : start + member.size]
+    except Exception as error:  # damaged bytes make tarfile raise almost anything
+        raise TextError(f"not a readable archive ({brief(error)}).") from error
+    return None
 
 
 def _suite(bag: Bag) -> Suite:
     tests, info = bag.values.get("tests"), bag.values.get("info") or {}
     if not isinstance(tests, dict) or not isinstance(info, dict):
         raise TextError("the suite has no tests.")
+    if wrong := [name for name in tests if not isinstance(name, str | int)]:
+        raise TextError(f"a test must have a name, got {brief(wrong[0])}.")
     made = tuple(_test(str(name), test, info.get(name)) for name, test in tests.items())
     texts = chain.from_iterable(case.texts for test in made for case in test.cases)
     return Suite(made, PARAPHRASE_LABELS if tuple in {*map(type, texts)} else SENTIMENT_LABELS)
@@ -84,9 +105,8 @@ def _test(name: str, bag: Any, info: Any) -> Test:
     expectation = expectation_of(name, kind)
     labels = _labels(name, bag.values.get("labels"), len(data), expectation)
     cases = tuple(Case(_texts(name, row), label) for row, label in zip(data, labels, strict=True))
-    capability, about = (
-        str(given.get(key) or bag.values.get(key) or "") for key in ("capability", "description")
-    )
+    said = (given.get(key) or bag.values.get(key) for key in ("capability", "description"))
+    capability, about = (one if isinstance(one, str) else "" for one in said)
     return Test(name, kind, expectation, cases, capability, "" if about == TODO else about)
 
 
@@ -101,7 +121,7 @@ def _labels(name: str, labels: Any, n: int, expectation: Expectation) -> list[La
     if expectation.expect != "label" or expectation.labels:
         return [None] * n
     each = labels if isinstance(labels, list) else [labels] * n
-    if len(each) != n or not all(isinstance(x, int) and not isinstance(x, bool) for x in each):
+    if len(each) != n or not all(type(x) is int and is_class(x) for x in each):
         raise TextError(f"the test {name!r} needs a class number as the label of every case.")
     return [(NEUTRAL, POSITIVE) if name == LENIENT and x == NEUTRAL else x for x in each]
 

@@ -15,7 +15,7 @@ from mncover.errors import TextError
 from mncover.suites.expectations import is_class
 from mncover.suites.formats.records import PLAIN, Record, SuiteFormat, TextFormat, write_content
 from mncover.suites.model import Case, Suite, Test
-from mncover.types import Text, are_texts
+from mncover.types import Text, are_texts, brief
 
 FORMAT_VERSION = 1
 
@@ -82,7 +82,7 @@ def read_suite(path: Path) -> Suite:
 def _add_row(row: Any, tests: list[tuple[Test, list[Case]]]) -> None:
     """Add a test, or a case of the last test."""
     if not isinstance(row, dict):
-        raise TextError(f"expected an object, got {json.dumps(row):.60}.")
+        raise TextError(f"expected an object, got {brief(row)}.")
     if row.get("test") == "":
         raise TextError("'test' must not be empty.")
     if "test" in row:
@@ -105,7 +105,7 @@ def is_suite(path: Path) -> bool:
 
 
 def _suite_row(row: dict[str, Any]) -> tuple[str, ...]:
-    if row["suite"] != FORMAT_VERSION:
+    if type(row["suite"]) is not int or row["suite"] != FORMAT_VERSION:
         raise TextError(f"this version reads suites of format {FORMAT_VERSION}.")
     labels = row.get("labels", [])
     if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
@@ -121,7 +121,7 @@ def _case(row: dict[str, Any]) -> Case:
     label = row.get("label")
     several = label if isinstance(label, list) else [label]
     if label is not None and not (several and all(map(is_class, several))):
-        raise TextError(f"'label' must be a class or a list of classes, got {label!r:.60}.")
+        raise TextError(f"'label' must be a class or a list of classes, got {brief(label)}.")
     return Case(made, tuple(label) if isinstance(label, list) else label)
 
 

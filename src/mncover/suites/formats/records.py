@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from mncover.data.files import replacing
-from mncover.errors import MissingExtraError, SettingsError, TextError
+from mncover.data.gzipped import DAMAGED, open_bytes
+from mncover.data.limits import LINE, ROWS, check_bytes
+from mncover.errors import MissingExtraError, MnCoverError, SettingsError, TextError
 from mncover.suites.model import Suite
-from mncover.types import Text, is_text
+from mncover.types import Text, brief, is_text
 
 # A line (or row) number with a dictionary, a string, or a list of two strings.
 Record = tuple[int, Any]
@@ -64,16 +66,19 @@ def raw_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 def open_lines(path: Path) -> Iterator[str]:
     """Yield the lines of a UTF-8 file, gzipped or not; a leading byte order mark is dropped."""
-    number = 0
+    number, longest, most = 0, LINE.value, ROWS.value
     try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            for number, raw in enumerate(file, start=1):
+        with open_bytes(path) as file:
+            for number, raw in enumerate(iter(partial(file.readline, longest + 1), b""), start=1):
+                if len(raw) > longest or number > most:
+                    LINE.check(len(raw), f"{path}, line {number}: bytes")
+                    ROWS.check(number, f"{path}: lines")
                 yield raw.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError as error:
         raise TextError(f"{path}, line {number}: not UTF-8 ({error.reason}).") from error
     except FileNotFoundError as error:
         raise TextError(f"{path}: no such file.") from error
-    except (OSError, EOFError) as error:
+    except DAMAGED as error:
         raise TextError(f"{path}: cannot be read ({error}).") from error
 
 
@@ -138,7 +143,7 @@ def pick(record: Any, fields: Fields, context: str) -> tuple[Text, Any, str]:
     if fields.text is None and is_text(alone):
         return alone, None, context
     what = "an object" if fields.text else "a string or a list of two strings"
-    raise TextError(f"expected {what}, got {record!r:.60}.")
+    raise TextError(f"expected {what}, got {brief(record)}.")
 
 
 def _string(record: dict[str, Any], name: str) -> str:
@@ -146,7 +151,7 @@ def _string(record: dict[str, Any], name: str) -> str:
         raise TextError(f"no field {name!r}.")
     value = record[name]
     if not isinstance(value, str):
-        raise TextError(f"field {name!r} must be text, got {value!r:.60}.")
+        raise TextError(f"field {name!r} must be text, got {brief(value)}.")
     return value
 
 
@@ -192,12 +197,22 @@ def _read_parquet(path: Path) -> Iterator[Record]:
     pyarrow = import_pyarrow()
     if not path.is_file():
         raise TextError(f"{path}: no such file.")
+    number = found = 0
     try:
         with pyarrow.parquet.ParquetFile(path) as file:
-            rows = (row for batch in file.iter_batches() for row in batch.to_pylist())
-            yield from enumerate(rows, start=1)
-    except (pyarrow.ArrowException, OSError) as error:
-        raise TextError(f"{path}: not a readable Parquet file ({error}).") from error
+            ROWS.check(file.metadata.num_rows, f"{path}: rows")
+            # Few rows at a time: thousands may share one long text, which each gets a copy of.
+            for batch in file.iter_batches(batch_size=32):
+                found += batch.nbytes
+                check_bytes(found, path.stat().st_size, str(path))
+                for row in batch.to_pylist():
+                    number += 1
+                    yield number, row
+    except MnCoverError:
+        raise
+    except Exception as error:  # pyarrow raises almost anything for damaged or rare types
+        why = " ".join(str(error).split())
+        raise TextError(f"{path}: not a readable Parquet file ({why}).") from error
 
 
 def _copy_parquet(path: Path, places: Sequence[int]) -> bytes:

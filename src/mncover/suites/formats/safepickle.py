@@ -7,14 +7,18 @@ values, objects bags of attributes. Any other name is refused, and nothing is im
 
 from __future__ import annotations
 
+import io
 import pickle
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any, ClassVar
 
 import numpy as np
 
-from mncover.errors import TextError
+from mncover.data.limits import DEPTH
+from mncover.errors import LimitError, TextError
+from mncover.types import brief
 
 
 class Mark:
@@ -82,14 +86,17 @@ class _Module:
     name: str
 
 
+_DTYPE = re.compile(r"[UiufbO]\d{0,9}")  # NumPy calls the type of objects O8
+
+
 class _Dtype:
     """Stands for a NumPy type: `U5`, `i8` and the like."""
 
     __slots__ = ("code",)
 
     def __init__(self, code: str = "", *rest: object) -> None:
-        if not isinstance(code, str) or code[:1] not in "UiufbO":
-            raise Refused(f"an array of type {code!r}")
+        if not isinstance(code, str) or not _DTYPE.fullmatch(code):
+            raise Refused(f"an array of type {brief(code)}")
         self.code = code
 
     def __setstate__(self, state: object) -> None:
@@ -111,11 +118,12 @@ class _Array:
         if not isinstance(state, tuple) or len(state) != 5 or not isinstance(state[2], _Dtype):
             raise Refused("an array in an unknown format")
         _, _, kind, _, content = state
-        self.values = tuple(content) if kind.code == "O" else _decoded(kind, content)
+        plain = kind.code[0] == "O" and isinstance(content, list)
+        self.values = tuple(content) if plain else _decoded(kind, content)
 
 
 def _decoded(kind: _Dtype, content: object) -> tuple[Any, ...]:
-    if not isinstance(content, bytes) or kind.code == "O":
+    if not isinstance(content, bytes) or kind.code[0] == "O":
         raise Refused("an array whose content is not bytes")
     try:
         return tuple(np.frombuffer(content, dtype=np.dtype("<" + kind.code)).tolist())
@@ -163,12 +171,31 @@ _ALLOWED: dict[tuple[str, str], Any] = {
     ("dill._dill", "_load_type"): _LOAD_TYPE,
     ("dill._dill", "_import_module"): _Function(lambda name=None, *_: _Module(str(name))),
     ("dill._dill", "_get_attr"): _Function(_get_attr),
+    **{(module, name): found for module in _NUMPY for name, found in _OF_NUMPY.items()},
     ("numpy", "ndarray"): MARK,
     ("numpy", "dtype"): _Dtype,
 }
 
 
-class _Reader(pickle.Unpickler):
+_Base: Any = pickle._Unpickler
+_NODES = 1000  # of a key of a dictionary: tuples may hold the same tuple ten times over, and so on
+
+
+class _Reader(_Base):  # type: ignore[misc]
+    """Runs a pickle in Python, one step after the other, to look before each that may do harm.
+
+    The unpickler in C makes room for whatever number a pickle gives an object, and computes hashes
+    of keys however deeply they are nested, which ends the interpreter.
+    """
+
+    dispatch: ClassVar[dict[int, Callable[[Any], None]]] = dict(_Base.dispatch)
+
+    def __init__(self, content: bytes) -> None:
+        super().__init__(io.BytesIO(content))
+        # Copying the values of arrays and objects again and again must not outgrow the file.
+        self.left = 50 * len(content) + 2**20
+        self.depth = DEPTH.value
+
     def find_class(self, module: str, name: str) -> Any:
         found = _ALLOWED.get((module, name))
         if found is None:
@@ -178,14 +205,72 @@ class _Reader(pickle.Unpickler):
     def persistent_load(self, pid: object) -> Any:
         raise Refused("an object stored elsewhere")
 
+    def check_keys(self, keys: Iterable[object]) -> None:
+        """Refuse keys whose hash would take long, or nest too deeply."""
+        for key in keys:
+            if isinstance(key, tuple | frozenset):
+                self._check_key(key)
 
-def load_inert(file: BinaryIO) -> SuiteBag:
+    def _check_key(self, key: object) -> None:
+        level, nodes = [key], 0
+        for _ in range(self.depth):
+            nodes += len(level)
+            held = (one for one in level if isinstance(one, tuple | frozenset))
+            level = [inner for one in held for inner in one][:_NODES]
+            if not level:
+                return
+            if nodes > _NODES:
+                raise Refused("a key of more than a thousand parts")
+        DEPTH.check(self.depth + 1, "levels of a key in the pickle")
+
+    def spend(self, *copied: object) -> None:
+        """Count what is copied into an object or passed to a function."""
+        self.left -= sum(len(one) for one in copied if isinstance(one, list | dict | bytes | tuple))
+        if self.left < 0:
+            raise Refused("the same values many times over")
+
+
+def _guarded(opcode: bytes, look: Callable[[Any], None]) -> None:
+    """Look at the stack before an instruction is followed."""
+    follow = _Base.dispatch[opcode[0]]
+
+    def step(reader: Any) -> None:
+        look(reader)
+        follow(reader)
+
+    _Reader.dispatch[opcode[0]] = step
+
+
+def _spend_state(reader: Any) -> None:
+    state = reader.stack[-1]
+    reader.spend(state, state[-1] if isinstance(state, tuple) and state else None)
+
+
+def _refused(reader: Any) -> None:
+    raise Refused("something that no suite has")
+
+
+_guarded(pickle.SETITEM, lambda reader: reader.check_keys(reader.stack[-2:-1]))
+_guarded(pickle.SETITEMS, lambda reader: reader.check_keys(reader.stack[::2]))
+_guarded(pickle.DICT, lambda reader: reader.check_keys(reader.stack[::2]))
+for _code in (pickle.ADDITEMS, pickle.FROZENSET):
+    _guarded(_code, lambda reader: reader.check_keys(reader.stack))
+_guarded(pickle.REDUCE, lambda reader: reader.spend(reader.stack[-1]))
+_guarded(pickle.BUILD, _spend_state)
+# They make room for as many bytes as they are told, or name what others have registered.
+for _code in (pickle.BYTEARRAY8, pickle.EXT1, pickle.EXT2, pickle.EXT4):
+    _guarded(_code, _refused)
+
+
+def load_inert(content: bytes) -> SuiteBag:
     """Return a pickled suite as plain values, bags and marks.
 
     Raises `TextError` if the pickle is damaged or names anything not known to be harmless.
     """
     try:
-        found = _Reader(file).load()
+        found = _Reader(content).load()
+    except LimitError:
+        raise
     except Refused as error:
         raise TextError(f"refused, because the pickle names {error}.") from None
     except RecursionError:

@@ -1,0 +1,60 @@
+"""What the header and the outlines of a data file must look like, whoever wrote it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mncover.data.identity import COUNTS, LISTS, MAX_CELLS
+from mncover.data.schema import Each, Maybe, Number, Whole, check_shape
+from mncover.errors import DataFileError
+
+NAMES = ("model", "model_fingerprint", "tokenizer_fingerprint", "ranges_fingerprint")
+_SCORED = [(str, float)]
+_MASKS = {
+    **dict.fromkeys(COUNTS, Whole()),
+    **dict.fromkeys(LISTS, _SCORED),
+    "fingerprint": str,
+    "unseen": str,
+    "fidelity": Maybe(Number(0, 1)),
+}
+_REACHABLE = [[Whole()]]
+_CRITERION = {"name": str, "title": str, "cells": Whole(1, MAX_CELLS), "reachable": _REACHABLE}
+_RUN = (str, str, str, str, Whole())
+_PART = (*_RUN, str, Whole())  # of a run of a part of its suite
+_HEADER = {
+    **dict.fromkeys(NAMES, str),
+    "settings": {"bins": int, "max_length": int, "attention_weight": float},
+    "layout": {"causal": bool, "sites": [(str, Whole(), Whole(1), Whole(1), Whole(1))]},
+    "labels": [str],
+    "calibration_texts": Whole(),
+    "masks": Maybe(_MASKS),
+    "runs": [list],
+    "contexts": [str],
+    "checksums": Each(str),
+}
+_SINCE_3, _BEFORE_3 = {"criteria": [_CRITERION]}, {"reachable": _REACHABLE}
+# Of a test, what is needed to count its cases; `suites.model.Outline` knows the rest.
+_OUTLINES = Each({"tests": [{"sizes": [Whole(1)]}]})
+
+
+def check_header(header: dict[str, Any]) -> None:
+    """Refuse a header whose parts are not what they should be."""
+    added = _SINCE_3 if header["version"] > 2 else _BEFORE_3
+    check_shape(header, {**_HEADER, **added}, "header")
+    for number, run in enumerate(header["runs"]):
+        check_shape(run, _PART if len(run) == len(_PART) else _RUN, f"header.runs[{number}]")
+    _require_different(header["contexts"], "contexts")
+    _require_different([run[0] for run in header["runs"]], "runs")
+
+
+def _require_different(names: Sequence[str], what: str) -> None:
+    if len(set(names)) != len(names):
+        raise DataFileError(f"two of its {what} have the same name")
+
+
+def check_outlines(outlines: Any) -> dict[str, dict[str, Any]]:
+    """Return the outlines of a file's suites by run; refuse what is none."""
+    check_shape(outlines, _OUTLINES, "suites")
+    found: dict[str, dict[str, Any]] = outlines
+    return found
