@@ -31,6 +31,7 @@ from mncover.cli import (
     suite,
 )
 from mncover.cli.options import Command
+from mncover.data.writing import protecting
 from mncover.errors import MnCoverError, elided, needs_run
 from mncover.types import __version__
 
@@ -89,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = None if arguments is None else list(arguments)
     debug: list[bool] = []  # not empty once the option was met
     try:
-        with needs_run():
+        with needs_run(), protecting():
             code = command.main(args=args, prog_name="mncover", standalone_mode=False, obj=debug)
     except KeyboardInterrupt:
         print("Interrupted.", file=sys.stderr)

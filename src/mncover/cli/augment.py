@@ -58,8 +58,8 @@ def augment(
     means the same. An interrupted call resumes.
     """
     _check(target, guide, config)
-    check_measuring(model, config, seeds, vectors, file=output)
     check_paths((encoder, masked_lm))
+    check_measuring(model, config, seeds, vectors, file=output)
     from mncover.augment.grower import grow_file  # brings torch
 
     grow_file(

@@ -31,7 +31,7 @@ def found(
     path = file or Path(config.output)
     if html is not None and html.suffix not in (".html", ".htm"):
         raise SettingsError(f"{html}: a page must end with .html.")
-    check_paths(file=html)
+    check_paths(file=html, reads=(path,))
     finder = Finder(path, journal=journal_path(path))
     shown = found_by(finder, path)
     if html is not None:

@@ -68,6 +68,9 @@ def masks(
     _check(words or scores, config, unseen, sweep, plot)
     learnt_from = None if words or scores else config.train
     check_paths((model,), (learnt_from, test, words, scores), file=output)
+    if sweep is not None:
+        for beside in (output.with_suffix(".csv"), plot):
+            check_paths(file=beside)
     from mncover.engine.loading import load_subject
     from mncover.masks.sweep import learn_to_file, run_sweep
     from mncover.masks.wimask import fidelity_on

@@ -73,7 +73,7 @@ def next(
     if review:
         require_terminal()
     path = file or Path(config.output)
-    check_paths(file=output)
+    check_paths(file=output, reads=(path,))
     finder = _finder(path, explore, seed)
     if not finder.has_inside:
         o.speaker(quiet)(OUTSIDE)

@@ -23,6 +23,7 @@ from mncover.criteria import CRITERIA
 from mncover.data.datafile import DEFAULT_NAME
 from mncover.data.files import Say, read_toml
 from mncover.data.results import REDUNDANT_AT
+from mncover.data.writing import protect
 from mncover.engine.kernels import AUTO, KERNELS
 from mncover.errors import SettingsError
 from mncover.report.columns import SORTS
@@ -221,7 +222,9 @@ def configured(*names: str, file: bool = True, **helps: str) -> Callable[[Comman
         def called(**arguments: Any) -> int | None:
             given = {name: arguments.pop(name) for name in names}
             base = load_config(Path.cwd()) if file else Config()
-            return command(config=base.overridden(**given), **arguments)
+            config = base.overridden(**given)
+            protect((config.train, config.masks))
+            return command(config=config, **arguments)
 
         parameters: list[inspect.Parameter] = []
         for own in inspect.signature(command, eval_str=True).parameters.values():

@@ -12,7 +12,7 @@ from mncover.cli.checks import check_paths
 from mncover.cli.gates import FailOnNew, Gates, Since, exit_code
 from mncover.cli.options import Config, argument, flag, listed, option, written
 from mncover.coverage import Coverage
-from mncover.data.files import replacing
+from mncover.data.writing import replacing
 from mncover.errors import DataFileError, MismatchError
 from mncover.report import REPORTS, find_report
 from mncover.report.columns import View
@@ -37,8 +37,8 @@ def report(
 ) -> int:
     """Print the coverage in a data file: by context, by layer and in total."""
     find_report(kind)
-    check_paths(file=junit)
     path = file or Path(config.output)
+    check_paths(file=junit, reads=(path, since))
     view = _view(path, config, heads=heads, failures=failures)
     gates = Gates.of(config, _tests(view), since, fail_on_new_failures)
     view = gates.checked(view, path)
@@ -58,8 +58,8 @@ def json(
     config: Config,
 ) -> int:
     """Write the coverage in a data file as JSON."""
-    check_paths(file=output)
     path = file or Path(config.output)
+    check_paths(file=output, reads=(path,))
     view = _view(path, config, texts=texts, pretty=pretty)
     view = Gates.of(config, _tests(view)).checked(view, path)
     _write("json", view, output, path)
@@ -76,8 +76,8 @@ def html(
     quiet: o.Quiet = False,
 ) -> None:
     """Write the report of a data file as web pages that open from disk."""
-    check_paths(folder=output)
     path = file or Path(config.output)
+    check_paths(folder=output, reads=(path, since))
     earlier = None if since is None else (since, Coverage.load(since).data)
     data = Coverage.load(path).data
     first = write_html(data, path, output, config.redundant / 100, earlier)
@@ -91,7 +91,7 @@ def combine(
     quiet: o.Quiet = False,
 ) -> None:
     """Combine data files of the same model, ranges and settings into one file."""
-    check_paths(file=output)
+    check_paths(file=output, reads=files)
     united = Coverage.load(files[0])
     for path in files[1:]:
         try:

@@ -64,8 +64,9 @@ def select(
 ) -> None:
     """Choose the cases that are worth running again, and compare the choice with chance."""
     path = file or Path(config.output)
-    check_paths((model,), (suite,), file=output)
+    check_paths((model,), (suite,), file=output, reads=(path, other, fit))
     cases, fitted = cases_in(path), None
+    check_paths(file=output, reads=[Path(run.suite) for run in cases.data.runs])
     by = by or ("fitted" if fit is not None else _usual(cases))
     if other is not None:
         cases = with_second(cases, other)

@@ -32,7 +32,7 @@ def make(
     quiet: o.Quiet = False,
 ) -> None:
     """Make a suite from templates, word lists and small changes to texts."""
-    check_paths(file=output)
+    check_paths(file=output, reads=(recipe,))
     made = make_suite(recipe, seed)
     save_suite(made, output)
     if not quiet:
@@ -43,7 +43,7 @@ def make(
 @app.command()
 def convert(suite: TestSuite, output: o.JsonLines, quiet: o.Quiet = False) -> None:
     """Write a suite, such as a CheckList pickle, in mncover's own format."""
-    check_paths(file=output)
+    check_paths(file=output, reads=(suite,))
     found = load_suite(suite)
     save_suite(found, output)
     if not quiet:
@@ -63,7 +63,7 @@ def export(
     quiet: o.Quiet = False,
 ) -> None:
     """Write a suite's texts, one per line, for another program to predict."""
-    check_paths(file=output)
+    check_paths(file=output, reads=(suite,))
     found = load_suite(suite)
     export_texts(found, output)
     if not quiet:

@@ -1,4 +1,4 @@
-"""Files: replaced in one step, kept in the cache, and the state of work that is interrupted.
+"""Files: kept in the cache, read as TOML, and the state of work that is interrupted.
 
 Long work keeps its state in a file beside its outcome, with `.partial` behind the name, so that
 an interrupted command resumes. A key, or whatever the caller compares, says whose work it is.
@@ -10,7 +10,6 @@ import json
 import os
 import re
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from typing import Any, Literal, TypeVar
 import platformdirs
 
 from mncover.data.limits import LINE
+from mncover.data.writing import replacing
 from mncover.errors import SettingsError
 
 if sys.version_info >= (3, 11):
@@ -38,28 +38,6 @@ Say = Callable[[str], None]
 MOST_PARTS = 100
 _PART = r"""(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*"""
 _NESTED_KEY = re.compile(rf"(?:^|[\[{{,])[ \t]*(?:{_PART}\.[ \t]*){{{MOST_PARTS}}}", re.M)
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; rename it there once the block has succeeded.
-
-    If the block fails, or the machine does, what was at `path` stays as it was.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-    os.close(descriptor)
-    temporary = Path(name)
-    try:
-        yield temporary
-        mask = os.umask(0)  # it can be read only by setting it
-        os.umask(mask)
-        temporary.chmod(0o666 & ~mask)  # after the block: some writers set their own
-        with temporary.open("rb") as written:
-            os.fsync(written.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def cache_folder(kind: Kind | None = None) -> Path:

@@ -24,12 +24,13 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
-from mncover.data.files import Unfinished, replacing
+from mncover.data.files import Unfinished
 from mncover.data.layout import Layout
 from mncover.data.schema import OneOf, Whole, check_shape
 from mncover.data.signatures import SignatureSpace, learn_space, reference_places
 from mncover.data.table import Signatures
 from mncover.data.tensors import read_tensors
+from mncover.data.writing import replacing
 from mncover.engine.kernels.base import Bounds, Kernels
 from mncover.engine.measure import Advance, Piece, cut_in_pieces, in_pieces, measure_piece
 from mncover.engine.readers import WidenReader

@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
-from mncover.data.files import replacing
 from mncover.data.identity import MaskSummary, Scored
 from mncover.data.schema import Number, OneOf, Whole, check_shape
 from mncover.data.tensors import read_tensors
+from mncover.data.writing import replacing
 from mncover.errors import DataFileError, MaskError, SchemaError
 from mncover.masks.settings import FIDELITY, LearningSettings, Normalisation
 from mncover.masks.vocabulary import Integers, Keys, tokens_of, vocabulary

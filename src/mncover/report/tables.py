@@ -14,7 +14,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from mncover.data.files import replacing
+from mncover.data.writing import replacing
 
 
 def plain_table(*columns: str, left: int = 1, width: int = 0, narrow: bool = False) -> Table:

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 
 from mncover.augment.transforms.wordnet import word_swap
 from mncover.augment.transforms.words import is_stop_word, same_word
-from mncover.data.files import cache_folder, replacing
+from mncover.data.files import cache_folder
+from mncover.data.writing import replacing
 from mncover.errors import MissingResourceError, TextError
 from mncover.suites.formats import read_records
 from mncover.suites.formats.records import raw_lines
