@@ -42,7 +42,6 @@ REPLACING = [
     [*RUN, "train.txt"],
     [*RUN, "model/config.json"],
     [*RUN, "model/model.safetensors"],
-    [*RUN[:-1], "--since", "b.mncover", "-o", "b.mncover"],
     [*AUGMENT, "suite.jsonl"],
     [*MASKS[:4], "-o", "a.csv"],
     [*SELECT, "run.mncover"],

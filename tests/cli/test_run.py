@@ -166,8 +166,9 @@ def test_a_killed_combine_leaves_the_old_file(tmp_path: Path) -> None:
     paths = [tmp_path / f"{n}.mncover" for n in "ab"]
     for path in paths:
         fresh().update(POOL[:3]).save(path)
-    before = paths[0].read_bytes()
-    done = run_script(INTERRUPTED_COMBINE, "combine", *(str(p) for p in paths), "-o", str(paths[0]))
+    old = tmp_path / "old.mncover"
+    old.write_bytes(before := paths[0].read_bytes())
+    done = run_script(INTERRUPTED_COMBINE, "combine", *(str(p) for p in paths), "-o", str(old))
     assert done.returncode == -signal.SIGKILL
     assert paths[0].read_bytes() == before
 

@@ -31,8 +31,10 @@ from mncover.cli import (
     suite,
 )
 from mncover.cli.options import Command
+from mncover.data.harmless import on_a_line
 from mncover.data.writing import protecting
 from mncover.errors import MnCoverError, elided, needs_run
+from mncover.report.screen import encodable, say, tell
 from mncover.types import __version__
 
 OK, ERROR, BELOW, INTERRUPTED = 0, 1, 2, 130
@@ -58,7 +60,7 @@ def _start(
     if debug and context.invoked_subcommand is not None:
         context.find_root().obj.append(True)
     if version:
-        print(f"mncover {__version__}")
+        say(f"mncover {__version__}")
         raise typer.Exit(0)
 
 
@@ -90,14 +92,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = None if arguments is None else list(arguments)
     debug: list[bool] = []  # not empty once the option was met
     try:
-        with needs_run(), protecting():
+        with encodable(), needs_run(), protecting():
             code = command.main(args=args, prog_name="mncover", standalone_mode=False, obj=debug)
     except KeyboardInterrupt:
-        print("Interrupted.", file=sys.stderr)
+        tell("Interrupted.")
         return INTERRUPTED
     except Exception as error:
         if debug:
-            traceback.print_exception(error)
+            tell("".join(traceback.format_exception(error)))
         return _explain(error)
     return code if isinstance(code, int) else OK
 
@@ -128,7 +130,7 @@ def _explain_usage(error: Any) -> int:
     """Say what is wrong with a command line, or show the help if there was none."""
     message = error.format_message()
     if type(error).__name__ == "NoArgsIsHelpError":
-        print(message)
+        say(message)
         return OK
     context = getattr(error, "ctx", None)
     hint = f" See: {context.command_path} --help" if context is not None else ""
@@ -137,5 +139,5 @@ def _explain_usage(error: Any) -> int:
 
 
 def _fail(message: str) -> int:
-    print(f"mncover: {message}", file=sys.stderr)
+    tell(f"mncover: {on_a_line(message)}")
     return ERROR

@@ -7,8 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, cast, get_args
 
-from rich.console import Console
-
 from mncover.cli import options as o
 from mncover.cli.checks import check_paths
 from mncover.cli.options import Config, argument, listed, option, written
@@ -17,6 +15,7 @@ from mncover.errors import MaskError, SchemaError, SettingsError, TextError
 from mncover.masks.masks import Masks, Unseen
 from mncover.masks.settings import chosen_settings
 from mncover.report.describe import describe_masks
+from mncover.report.screen import Screen
 from mncover.types import display_percent
 
 TEST = "Texts to measure fidelity on, besides those held out."
@@ -53,7 +52,7 @@ def masks(
 ) -> None:
     """Learn which words and pairs of words matter to a classifier, or show what was learnt."""
     if show is not None:
-        Console().print(describe_masks(Masks.load(show).summary(top)))
+        Screen().print(describe_masks(Masks.load(show).summary(top)))
         return
     if model is None:
         raise SettingsError("give a MODEL to learn masks for, or --show FILE (see --help).")
@@ -76,7 +75,7 @@ def masks(
     from mncover.masks.wimask import fidelity_on
 
     subject = load_subject(model, device=config.device, dtype=config.dtype)
-    console = Console(quiet=quiet)
+    console = Screen(quiet=quiet)
     judged = [] if test is None else o.train_texts(config, test)
     if sweep is not None:
         run_sweep(subject, o.train_texts(config), judged, settings, sweep, output, plot, console)

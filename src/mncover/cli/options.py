@@ -10,23 +10,23 @@ import inspect
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
-from functools import partial, wraps
+from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
-from rich.console import Console
 from typer.models import OptionInfo
 
 from mncover.coverage import Coverage
 from mncover.criteria import CRITERIA
 from mncover.data.datafile import DEFAULT_NAME
-from mncover.data.files import Say, read_toml
+from mncover.data.files import Say, read_toml, silent
 from mncover.data.results import REDUNDANT_AT
 from mncover.data.writing import protect
 from mncover.engine.kernels import AUTO, KERNELS
 from mncover.errors import SettingsError
 from mncover.report.columns import SORTS
+from mncover.report.screen import tell
 from mncover.suites import formats
 from mncover.suites.formats import SUITE_FORMATS, TEXT_FORMATS, read_texts
 from mncover.suites.formats.records import Fields
@@ -247,7 +247,7 @@ def _parameter(name: str, text: str | None) -> inspect.Parameter:
 
 def speaker(quiet: bool) -> Say:
     """Return what tells people how it goes, on standard error."""
-    return partial(Console(stderr=True, quiet=quiet).print, markup=False, soft_wrap=True)
+    return silent if quiet else tell
 
 
 def loading(config: Config, quiet: bool) -> dict[str, Any]:

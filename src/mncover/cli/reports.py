@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-from rich.console import Console
-
 from mncover.cli import options as o
 from mncover.cli.checks import check_paths
 from mncover.cli.gates import FailOnNew, Gates, Since, exit_code
@@ -17,6 +15,7 @@ from mncover.errors import DataFileError, MismatchError
 from mncover.report import REPORTS, find_report
 from mncover.report.columns import View
 from mncover.report.html import write_html
+from mncover.report.screen import Screen, say
 from mncover.types import display_percent
 
 FAILURES = "Show up to N failing cases of each test, with their texts."
@@ -82,7 +81,7 @@ def html(
     data = Coverage.load(path).data
     first = write_html(data, path, output, config.redundant / 100, earlier)
     if not quiet:
-        print(f"The report is {first}; open it in a browser.")
+        say(f"The report is {first}; open it in a browser.")
 
 
 def combine(
@@ -102,7 +101,7 @@ def combine(
     if not quiet:
         found = united.result().criteria.values()
         shares = ", ".join(f"{one.title} {display_percent(one.tally.share)} %" for one in found)
-        print(f"Combined {len(files)} files into {output}: {shares}.")
+        say(f"Combined {len(files)} files into {output}: {shares}.")
 
 
 def _view(path: Path, config: Config, **shown: Any) -> View:
@@ -120,9 +119,9 @@ def _write(kind: str, view: View, path: Path | None, data_file: Path) -> None:
     """Write a report to a file, or to the screen; an error names the data file."""
     try:
         if path is None:
-            REPORTS[kind].show(view, Console())
+            REPORTS[kind].show(view, Screen())
             return
         with replacing(path) as temporary, temporary.open("w", encoding="utf-8") as file:
-            REPORTS[kind].show(view, Console(file=file))
+            REPORTS[kind].show(view, Screen(file=file))
     except DataFileError as error:
         raise DataFileError(f"{data_file}: {str(error).rstrip('.')}.") from error

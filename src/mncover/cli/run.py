@@ -6,8 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-from rich.console import Console
-
 from mncover.cli import options as o
 from mncover.cli.checks import check_measuring
 from mncover.cli.gates import FailOnNew, Gates, Since, exit_code
@@ -15,6 +13,7 @@ from mncover.cli.options import Config, flag, option
 from mncover.coverage import Coverage
 from mncover.errors import SettingsError
 from mncover.report.columns import View
+from mncover.report.screen import Screen, say
 from mncover.report.text import show
 from mncover.suites.model import known_way
 from mncover.suites.parts import Part
@@ -46,7 +45,7 @@ def run(
     quiet: o.Quiet = False,
 ) -> int:
     """Run a suite through a model, write the data file and print the report."""
-    check_measuring(model, config, suite, since, file=config.output)
+    check_measuring(model, config, suite, file=config.output)
     whole = _unlabelled(suite, config) if no_label else o.suite_texts(suite, config)
     rows = Part(tuple(test or ()), matching or "", limit, seed).of(whole)
     gates = Gates.of(config, list(dict.fromkeys(rows.contexts)), since, fail_on_new_failures)
@@ -57,8 +56,8 @@ def run(
     view = View(cov.data, cov.result(config.redundant / 100), config.sort)
     view = gates.checked(view, Path(config.output))
     if not quiet:
-        show(view, Console())
-        print(f"The data file is {config.output}. To see it again: mncover report {config.output}")
+        show(view, Screen())
+        say(f"The data file is {config.output}. To see it again: mncover report {config.output}")
     return exit_code(view, listed=not quiet)
 
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from mncover.augment.recipes import make_suite
 from mncover.cli import options as o
 from mncover.cli.checks import check_paths
 from mncover.cli.options import argument, listed, option, written
 from mncover.report.describe import describe_suite, outcome_table, outcomes_to_json, suite_table
+from mncover.report.screen import Screen, in_json, say
 from mncover.suites.exchange import CERTAIN, FORMATS, export_texts, index_path, read_predictions
 from mncover.suites.formats import SUITE_FORMATS, load_suite, save_suite
 from mncover.suites.judging import in_suite_classes, judge_suite
@@ -36,8 +35,8 @@ def make(
     made = make_suite(recipe, seed)
     save_suite(made, output)
     if not quiet:
-        Console().print(suite_table(made))
-        print(f"{output}: {describe_suite(made)}.")
+        Screen().print(suite_table(made))
+        say(f"{output}: {describe_suite(made)}.")
 
 
 @app.command()
@@ -47,13 +46,13 @@ def convert(suite: TestSuite, output: o.JsonLines, quiet: o.Quiet = False) -> No
     found = load_suite(suite)
     save_suite(found, output)
     if not quiet:
-        print(f"{output}: {describe_suite(found)}.")
+        say(f"{output}: {describe_suite(found)}.")
 
 
 @app.command()
 def show(suite: TestSuite) -> None:
     """List the tests of a suite: type, capability, cases, texts, expectation."""
-    Console().print(suite_table(load_suite(suite)))
+    Screen().print(suite_table(load_suite(suite)))
 
 
 @app.command()
@@ -68,7 +67,7 @@ def export(
     export_texts(found, output)
     if not quiet:
         index = index_path(output)
-        print(f"{output}: {found.texts:,} lines; {index} has the test and case of each.")
+        say(f"{output}: {found.texts:,} lines; {index} has the test and case of each.")
 
 
 @app.command()
@@ -91,6 +90,6 @@ def judge(
         answers = in_suite_classes(answers.probabilities, numbers, found.labels, known_way(classes))
     outcomes = judge_suite(found, answers)
     if as_json:
-        print(json.dumps(outcomes_to_json(outcomes), indent=1))
+        say(in_json(outcomes_to_json(outcomes)))
     else:
-        Console().print(outcome_table(outcomes))
+        Screen().print(outcome_table(outcomes))

@@ -22,8 +22,10 @@ if sys.platform != "win32":
 SUFFIX, LONGEST = ".mncover.tmp", 40  # of temporary names, and what they have of the file's own
 _TEMPORARY = re.compile(r"\..+\.[a-z0-9_]{8}" + re.escape(SUFFIX), re.DOTALL)
 # What the folder of a model holds; whatever else is there may have been written by mncover.
-_MODEL = ("*config.json", "model*.safetensors", "adapter*", "*.index.json", "tokenizer*", "vocab*")
-_MODEL += ("merges.txt", "special_tokens_map.json", "added_tokens.json", "modules.json", "*.model")
+_MODEL = (
+    *("*config.json", "model*.safetensors", "adapter*", "*.index.json", "tokenizer*", "vocab*"),
+    *("merges.txt", "special_tokens_map.json", "added_tokens.json", "modules.json", "*.model"),
+)
 
 _inputs: set[Path] = set()  # what the command that runs reads
 _being_written: set[Path] = set()  # temporary files of this process

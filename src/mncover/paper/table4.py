@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
 
 from mncover.augment.grower import Grower, usable_transforms
 from mncover.augment.records import AugmentSettings
@@ -30,6 +29,7 @@ from mncover.errors import SettingsError, TextError
 from mncover.paper.finetuning import Advance, FineTuning, TrainingSet, accuracy, fine_tune
 from mncover.paper.retraining import NONE, PAPER_TEXTS, RANDOM, Arm, Row, write_retraining
 from mncover.report.progress import bar
+from mncover.report.screen import tell
 from mncover.suites.formats import read_texts
 from mncover.suites.rows import label_numbers
 from mncover.types import Settings, fingerprint_texts
@@ -134,8 +134,8 @@ class _Sets:
 
     def say(self, line: str) -> None:
         """Print a line on standard error."""
-        console = Console(stderr=True, quiet=self.quiet)
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        if not self.quiet:
+            tell(line)
 
     def grown(self, name: str, guide: str, seeds: TrainingSet, seed: int) -> TrainingSet:
         """Return texts made from seeds, with the seeds' labels."""
@@ -220,7 +220,7 @@ class Retraining:
         kept = {part: self._kept(part, key) for part, key in keys.items()}
         found = {part: outcome for part, outcome in kept.items() if outcome is not None}
         if found and not self.quiet:
-            Console(stderr=True).print(f"{len(found)} of {len(keys)} trainings were done before.")
+            tell(f"{len(found)} of {len(keys)} trainings were done before.")
 
         def work(some: Iterable[Part]) -> int:
             """Return how many texts trainings process; the bar counts texts, not steps."""

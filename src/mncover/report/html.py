@@ -18,7 +18,7 @@ from mncover.report.html_overview import overview
 from mncover.report.html_tests import PageMaker, earlier_verdicts, page_name, places_of
 from mncover.selection.cases import cases_by_run
 from mncover.suites.judging import judge_data
-from mncover.types import counted, display_percent
+from mncover.types import counted, display_percent, visible
 
 MARK = ".mncover-html"  # tells a folder of ours from one of the user's, and lists what is ours
 _PAGE = re.compile(r"index\.html|tests/[0-9]+\.html")  # nothing else in the list is believed
@@ -94,10 +94,17 @@ def _judged(data: CoverageData, redundant_at: float) -> Result:
     return summarize(data, tuple(judge_data(data)), redundant_at)
 
 
+def _visible(value: Any) -> Any:
+    """Write out control characters, also those that reorder what is shown."""
+    return visible(value) if type(value) is str else value  # not Markup, which is ours
+
+
 def environment() -> Environment:
     """Return an environment that escapes whatever a suite contains."""
     loader = PackageLoader("mncover.report")
-    environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment = Environment(
+        loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, finalize=_visible
+    )
     environment.filters |= {
         "one": lambda number: f"{number:.1f}",
         "three": lambda number: f"{number:.3f}",
