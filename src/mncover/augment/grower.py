@@ -64,8 +64,11 @@ class Grower:
         unfinished = None if partial is None else Unfinished(partial, "search", self._say)
         key = None if partial is None else self._key(seeds, settings)
 
-        def read(path: Path) -> SearchState:
-            state = SearchState.from_json(load_json(path, key))
+        def read(path: Path) -> SearchState | None:
+            kept = load_json(path, key)
+            if kept is None:
+                return None
+            state = SearchState.from_json(kept)
             if state.seed > len(seeds) or any(one.seed >= len(seeds) for one in state.accepted):
                 raise SchemaError("state: there are fewer seeds")
             return state

@@ -6,6 +6,7 @@ an interrupted command resumes. A key, or whatever the caller compares, says who
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -20,7 +21,7 @@ import platformdirs
 
 from mncover.data.limits import LINE
 from mncover.data.writing import replacing
-from mncover.errors import SettingsError
+from mncover.errors import DataFileError, MismatchError, SettingsError
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -90,8 +91,11 @@ class Unfinished:
             return None
         try:
             state = read(self.path)
-        except Exception:  # damaged bytes make what reads them raise almost anything
+        except MismatchError:
             state = None
+        except Exception:  # damaged bytes make what reads them raise almost anything
+            self.say(f"{self.path} is damaged or no unfinished {self.what}: starting over.")
+            return None
         if state is None:
             self.say(f"{self.path} belongs to another {self.what}: starting over.")
         else:
@@ -127,15 +131,28 @@ class Unfinished:
 
 
 def save_json(path: Path, key: Any, state: Any) -> None:
-    """Write a state with its key, replacing the file in one step."""
+    """Write a state with its key and a checksum, replacing the file in one step."""
+    content = json.dumps({"key": key, "state": state})
     with replacing(path) as temporary:
-        temporary.write_text(json.dumps({"key": key, "state": state}) + "\n", encoding="utf-8")
+        temporary.write_text(f"{_digest(content)}\n{content}\n", encoding="utf-8")
 
 
 def load_json(path: Path, key: Any) -> Any:
-    """Return the state in a file that was saved under an equal key; otherwise None."""
+    """Return the state in a file that was saved under an equal key; otherwise None.
+
+    A damaged file is a `DataFileError`.
+    """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        return content["state"] if content["key"] == json.loads(json.dumps(key)) else None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        digest, _, content = path.read_text(encoding="utf-8").partition("\n")
+        if digest != _digest(content.removesuffix("\n")):
+            raise ValueError("its checksum is not that of its content")
+        found = json.loads(content)
+        return found["state"] if found["key"] == json.loads(json.dumps(key)) else None
+    except FileNotFoundError:
         return None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise DataFileError(f"{path}: damaged ({error}).") from error
+
+
+def _digest(content: str) -> str:
+    return hashlib.sha256(content.encode()).hexdigest()

@@ -25,7 +25,7 @@ from mncover.augment.records import AugmentSettings
 from mncover.augment.transforms import Resources
 from mncover.data.files import load_json, partial_path, save_json
 from mncover.engine.loading import class_names
-from mncover.errors import SettingsError, TextError
+from mncover.errors import DataFileError, SettingsError, TextError
 from mncover.paper.finetuning import Advance, FineTuning, TrainingSet, accuracy, fine_tune
 from mncover.paper.retraining import NONE, PAPER_TEXTS, RANDOM, Arm, Row, write_retraining
 from mncover.report.progress import bar
@@ -184,7 +184,7 @@ def _kept_set(path: Path, key: dict[str, object]) -> TrainingSet | None:
         state = load_json(path, key)
         texts = tuple(t if isinstance(t, str) else (t[0], t[1]) for t in state["texts"])
         return TrainingSet(texts, tuple(int(number) for number in state["labels"]))
-    except (ValueError, KeyError, TypeError, IndexError, TextError):
+    except (ValueError, KeyError, TypeError, IndexError, TextError, DataFileError):
         return None
 
 
@@ -262,11 +262,11 @@ class Retraining:
 
     def _kept(self, part: Part, key: str) -> Outcome | None:
         """Return a kept outcome; None if there is none with this key, or a damaged one."""
-        rows = load_json(self._path(part), key)
         sizes = [len(self.test.texts), len(self.perturbed.texts)]
         try:
+            rows = load_json(self._path(part), key)
             whole = [len(row) for row in rows] == sizes and set("".join(rows)) <= {"0", "1"}
-        except TypeError:
+        except (TypeError, DataFileError):
             return None
         return [np.array([x == "1" for x in row], dtype=bool) for row in rows] if whole else None
 

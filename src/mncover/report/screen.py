@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import IO, Any
@@ -14,7 +15,7 @@ from typing import IO, Any
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from mncover.data.harmless import in_build_log, on_build_server, on_screen
+from mncover.data.harmless import in_build_log, on_a_line, on_build_server, on_screen
 from mncover.types import visible
 
 
@@ -79,6 +80,24 @@ def print_verbatim(text: str, console: Console) -> None:
 def in_json(content: Any, indent: int | None = 1) -> str:
     """Return plain values as JSON in ASCII; no line of it is a command to a build server."""
     return json.dumps(content, indent=indent).replace("\x7f", "\\u007f").replace("##", "#\\u0023")
+
+
+@contextmanager
+def warnings_in_a_line() -> Iterator[None]:
+    """In this block, a warning of mncover's own is one line on standard error."""
+    before = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *more: Any, **named: Any) -> None:
+        if category is UserWarning:
+            tell(on_a_line(f"mncover: warning: {message}"))
+        else:
+            before(message, category, *more, **named)
+
+    warnings.showwarning = show
+    try:
+        yield
+    finally:
+        warnings.showwarning = before
 
 
 @contextmanager

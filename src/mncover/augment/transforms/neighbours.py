@@ -163,7 +163,7 @@ def _save(path: Path, words: list[str], nearest: NDArray[np.int32]) -> None:
         with replacing(path) as temporary, temporary.open("wb") as file:
             np.savez(file, words=content, nearest=nearest)
     except OSError as error:
-        why = f"neighbours cannot be cached: {path.parent}: {error.strerror}."
+        why = f"neighbours cannot be cached: {path.parent}: {error.strerror or error}."
         warnings.warn(why, stacklevel=2)
 
 
