@@ -38,7 +38,7 @@ from mncover.errors import MnCoverError, elided, needs_run
 from mncover.report.screen import encodable, say, tell, warnings_in_a_line
 from mncover.types import __version__
 
-OK, ERROR = 0, 1
+OK, ERROR, INTERRUPTED = 0, 1, 130
 
 app = typer.Typer(
     name="mncover",
@@ -99,6 +99,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     args=args, prog_name="mncover", standalone_mode=False, obj=debug
                 )
             code = found if isinstance(found, int) else OK
+            if came and code == INTERRUPTED:  # Typer's own answer to Ctrl-C
+                code = interrupted(came)
         except KeyboardInterrupt:
             code = interrupted(came)
         except Exception as error:

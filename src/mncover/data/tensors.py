@@ -22,7 +22,7 @@ CHECKSUM = "sha256"
 def write_tensors(path: Path, key: str, about: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write arrays with a header under a key, and a checksum of both; replace the file."""
     header = json.dumps(about)
-    whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    whole = {name: np.require(array, requirements="C") for name, array in arrays.items()}
     with replacing(path) as temporary:
         try:
             save_file(whole, temporary, {key: header, CHECKSUM: _digest(header, whole)})
