@@ -10,6 +10,7 @@ import datetime
 import io
 import os
 import random
+import secrets
 import shutil
 import signal
 import sys
@@ -17,6 +18,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import mncover.coverage
@@ -38,7 +40,12 @@ COMMANDS: dict[str, list[str]] = {
     "select": ["select", "old.mncover", "--budget", "1", "-q", "-o", "less.jsonl"],
     "suite convert": ["suite", "convert", "tests.jsonl", "-o", "converted.jsonl", "-q"],
 }
-COMMANDS["augment"] += ["--transform", "QWERTY", "--transform", "CharDelete"]
+COMMANDS["augment"] += [
+    "--transform",
+    "WordSwapQWERTY",
+    "--transform",
+    "WordSwapRandomCharacterDeletion",
+]
 COMMANDS["augment"] += ["--similarity", "-1", "--max-iter", "2"]
 
 
@@ -94,21 +101,13 @@ def _in_child(folder: Path, arguments: list[str], kill: Kill, pipe: int) -> int:
     windows.WINDOW_TEXTS, files.SECONDS, files.SHARE = 8, 0, 0
     measure.PIECE = 8
     ranges.calibrate.__defaults__ = (None, 7)
-    identity.datetime = _Fixed  # type: ignore[attr-defined]
+    secrets.token_hex = lambda n=None: "0" * 16
+    start = datetime.datetime(2022, 5, 1, tzinfo=datetime.timezone.utc)
+    clock = SimpleNamespace(now=lambda zone: start)
+    identity.datetime = SimpleNamespace(datetime=clock, timezone=datetime.timezone)  # type: ignore[assignment]
     for name in WRITES:
         setattr(os, name, _counted(getattr(os, name), kill, pipe))
     return main(arguments)
-
-
-class _Fixed:
-    """A clock that stands still, so that data files are the same."""
-
-    class datetime:
-        @staticmethod
-        def now(zone: Any) -> datetime.datetime:
-            return datetime.datetime(2022, 5, 1, tzinfo=zone)
-
-    timezone = datetime.timezone
 
 
 def _counted(write: Callable[..., Any], kill: Kill, pipe: int) -> Callable[..., Any]:

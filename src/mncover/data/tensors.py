@@ -19,13 +19,15 @@ from mncover.errors import DataFileError
 CHECKSUM = "sha256"
 
 
-def write_tensors(path: Path, key: str, about: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write arrays with a header under a key, and a checksum of both; replace the file."""
-    header = json.dumps(about)
+def write_tensors(
+    path: Path, key: str, about: dict[str, Any], arrays: Mapping[str, NDArray[Any]]
+) -> None:
+    """Write arrays with a header under a key, in it a checksum of both; replace the file."""
     whole = {name: np.require(array, requirements="C") for name, array in arrays.items()}
+    header = json.dumps({**about, CHECKSUM: _digest(about, whole)})
     with replacing(path) as temporary:
         try:
-            save_file(whole, temporary, {key: header, CHECKSUM: _digest(header, whole)})
+            save_file(whole, temporary, {key: header})
         except SafetensorError as error:  # such as a disk that is full
             raise OSError(f"{path}: cannot be written ({error})") from error
 
@@ -40,21 +42,22 @@ def read_tensors(
     """
     try:
         with safe_open(path, framework="np") as file:
-            metadata = file.metadata() or {}
+            header = (file.metadata() or {}).get(key)
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        about, digest = metadata.get(key), metadata.get(CHECKSUM)
-        if (checksum or digest is not None) and digest != _digest(about or "", arrays):
+        about = None if header is None else json.loads(header)
+        digest = about.pop(CHECKSUM, None) if isinstance(about, dict) else None
+        if (checksum or digest is not None) and digest != _digest(about, arrays):
             raise ValueError("its checksum is not that of its content")
-        return None if about is None else json.loads(about), arrays
+        return about, arrays
     except FileNotFoundError:
         raise
     except Exception as error:  # such as types that NumPy lacks; it is a library in Rust
         raise DataFileError(f"no usable safetensors: {str(error)[:200]}") from error
 
 
-def _digest(header: str, arrays: Mapping[str, NDArray[Any]]) -> str:
+def _digest(about: Any, arrays: Mapping[str, NDArray[Any]]) -> str:
     """Return a checksum of names, types, shapes and numbers."""
-    digest = hashlib.sha256(header.encode())
+    digest = hashlib.sha256(json.dumps(about).encode())
     for name in sorted(arrays):
         array = arrays[name]
         digest.update(json.dumps([name, array.dtype.str, array.shape]).encode())
