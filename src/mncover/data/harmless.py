@@ -68,7 +68,11 @@ def in_markdown(text: str) -> str:
 
 
 def as_code(text: str) -> str:
-    """Return lines as a block of code in Markdown, in which nothing has a meaning."""
+    """Return lines as a block of code in Markdown, in which nothing has a meaning.
+
+    It may be printed into the log of a build as well.
+    """
+    text = in_build_log(visible(text))
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}text\n{text.rstrip()}\n{fence}\n"
