@@ -292,7 +292,8 @@ def _same_shapes(found: State, wanted: State) -> bool:
 def _is_adam(state: State, parameter: Tensor) -> bool:
     """Return whether a state is one that Adam keeps of a parameter; none if it has no gradient."""
     like = dict.fromkeys(("exp_avg", "exp_avg_sq"), parameter)
-    return not state or _same_shapes(state, {"step": torch.tensor(0.0), **like})
+    fits = _same_shapes(state, {"step": torch.tensor(0.0), **like})
+    return not state or (fits and 0 <= float(state["step"]) < 2**31)  # not so for NaN
 
 
 def _group(tensors: State, prefix: str) -> State:
