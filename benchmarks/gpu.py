@@ -86,7 +86,8 @@ class Ways:
         self.tokens = engine.subject.encode(texts, engine.settings.max_length)
         self.masked = Coverage(engine.subject.model, engine.subject.tokenizer, masks=masks)
         low, high = self.calibrate()
-        ranges = Ranges(engine.layout, low, high, self.n)
+        lengths = np.bincount(self.tokens.lengths, minlength=engine.settings.max_length + 1)
+        ranges = Ranges(engine.layout, low, high, lengths, self.n)
         ranges.forget_future()
         for one in (engine, self.masked.engine):
             one.use_ranges(ranges)

@@ -96,8 +96,11 @@ class SlowCover:
         return set().union(*(self.hits(text) for text in texts))
 
     def reachable(self, kind: str) -> int:
-        mine = [n for n in self.low if n[0] == kind]
-        return sum(self.bins if self.low[n] < self.high[n] else 1 for n in mine)
+        return sum(n for neuron, n in self.reachable_cells() if neuron[0] == kind)
+
+    def reachable_cells(self) -> list[tuple[Neuron, int]]:
+        """Return every neuron that has a range, and how many of its bins can be hit."""
+        return [(n, self.bins if self.low[n] < self.high[n] else 1) for n in self.low]
 
 
 def count(hits: set[Hit], kind: str, layer: int | None = None, group: int | None = None) -> int:

@@ -90,7 +90,7 @@ def anchors_of(page: Path) -> set[str]:
 
 def test_the_readme_is_short_and_links_every_page() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert len(readme.splitlines()) <= 160
+    assert len(readme.splitlines()) <= 170
     linked = {link.partition("#")[0] for link in LINK.findall(FENCED.sub("", readme))}
     assert {name_of(page) for page in PAGES} - {"README.md"} <= linked
 

@@ -131,13 +131,15 @@ class Coverage(Reading):
         text: str | None = None,
         pair: str | None = None,
         label: str | None = None,
+        yardstick: bool = True,
     ) -> Coverage:
         """Learn the range of every neuron from texts, normally the training set.
 
         A second call widens the ranges by further texts. Once coverage was measured only the
         same ranges are accepted, because bins must not change under what was counted. With
         `cache`, ranges are kept in the user's cache folder and found again. `labels`, class
-        numbers or names, are for scores that look at the nearest training texts.
+        numbers or names, are for scores that look at nearest texts. With `yardstick`, a sample
+        runs again, to find what as many random texts reach.
         """
         engine, fields = self.engine, Fields(text, pair, label)
         checked, numbers = intake.given_pool(texts, fields, labels, engine.subject.labels)
@@ -154,7 +156,7 @@ class Coverage(Reading):
                 "coverage was already measured with other ranges: "
                 "calibrate on the same texts, or start with a new Coverage."
             )
-        engine.use_ranges(ranges)
+        engine.settle(ranges, checked, yardstick and known is None, cache)
         return self
 
     def update(
@@ -274,17 +276,20 @@ class Coverage(Reading):
         threshold: float = 0.0,
         metric: str | None = None,
         *,
+        on_top: bool = False,
         text: str | None = None,
         pair: str | None = None,
     ) -> Selection:
         """Take the case that adds most to those taken before, again and again.
 
-        It starts from nothing and ends after `budget` cases, or when none adds more than
-        `threshold`. `kept` is in the order of taking. Nothing in this object changes.
+        It starts from nothing, or with `on_top` from what was covered, and ends after `budget`
+        cases, or when none adds more than `threshold`. `kept` is in that order. Nothing changes.
         """
         engine = self._calibrated()
         name = engine.check(metric or engine.main)
-        return greedy(engine, intake.given_cases(cases, text, pair), name, budget, threshold)
+        start = self._require_recorder().total[name] if on_top else None
+        given = intake.given_cases(cases, text, pair)
+        return greedy(engine, given, name, budget, threshold, start)
 
     def curve(
         self,
@@ -366,7 +371,7 @@ class Coverage(Reading):
     def data(self) -> CoverageData:
         """Everything measured, as the reading half knows it."""
         if self._data is None:
-            self._data = CoverageData(self.engine.identity())
+            self._data = CoverageData(self.engine.identity(), self.engine.calibration)
         if self._recorder is not None:
             self._recorder.close()
         return self._data

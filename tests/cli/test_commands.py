@@ -68,9 +68,10 @@ def test_report_and_json_show_the_numbers_of_the_result(
     assert main(["report"]) == 0
     shown = capsys.readouterr().out
     for context in result.contexts:
-        share = f"{context.main.tally.share * 100:.2f}"
+        share = f"{context.main.tally.share_of_reachable * 100:.2f}"
         assert re.search(rf"^{context.name} +10 +{share} ", shown, re.M)
-    assert f"Cover {result.main.tally.share * 100:.2f} %" in shown
+    assert f"Cover {result.main.tally.share_of_reachable * 100:.2f} % of the reachable" in shown
+    assert f"{result.main.tally.share * 100:.2f} % of all bins" in shown
     assert main(["json", "--texts"]) == 0
     content = json.loads(capsys.readouterr().out)
     totals = content["totals"]["criteria"]["cover"]

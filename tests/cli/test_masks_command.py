@@ -12,6 +12,7 @@ from mncover.cli import main
 from mncover.coverage import Coverage
 from mncover.data import datafile
 from mncover.masks.masks import Masks
+from mncover.types import display_percent
 from tests import tiny
 from tests.cli.test_commands import error_of
 from tests.folders import Material, write_material
@@ -45,7 +46,7 @@ def test_masks_are_learnt_shown_and_used_from_run_to_report(
     result = Coverage.load("run.mncover").result()
     assert result.mncover is not None
     assert 0 < result.mncover < result.share("cover")
-    assert f"mnCover {result.mncover * 100:.2f} %" in shown
+    assert f"mnCover {result.share_of_reachable('mncover') * 100:.2f} %" in shown
     assert main(["json", "--texts"]) == 0
     content = json.loads(capsys.readouterr().out)
     assert content["totals"]["criteria"]["mncover"]["share"] == result.mncover
@@ -67,7 +68,7 @@ def test_the_report_lists_masks_layers_and_contexts_by_mncover(
     best = max(result.contexts, key=lambda c: c.mncover or 0)
     rows = [line for line in shown.splitlines() if line[:2] in ("a ", "b ", "c ")]
     assert rows[0].startswith(best.name)
-    assert f"{(best.mncover or 0) * 100:.2f}" in rows[0]
+    assert f"{best.share_of_reachable('mncover') * 100:.2f}" in rows[0]
     assert "masked" in shown
     assert "most important words" in shown
 
@@ -78,10 +79,16 @@ def test_fail_under_can_judge_mncover(
     learn(material)
     main(material.run("--masks", "masks.safetensors", "-q"))
     result = Coverage.load("run.mncover").result()
-    between = f"{(result.share('cover') + result.share('mncover')) * 50}"
+    for share, ending in ((result.share_of_reachable, ""), (result.share, "-of-all")):
+        between = f"{(share('cover') + share('mncover')) * 50}"
+        assert main(["report", "--fail-under", between, "--metric", f"cover{ending}"]) == 0
+        assert main(["report", "--fail-under", between, "--metric", f"mncover{ending}"]) == 2
+        bins = "all" if ending else "the reachable"
+        percent = display_percent(share("mncover"))
+        assert f"mnCover {percent} % of {bins} bins is below" in capsys.readouterr().err
+    between = f"{(result.share_of_reachable('cover') + result.share('cover')) * 50}"
     assert main(["report", "--fail-under", between]) == 0
-    assert main(["report", "--fail-under", between, "--metric", "mncover"]) == 2
-    assert "mnCover" in capsys.readouterr().err
+    assert main(["report", "--fail-under", between, "--metric", "cover-of-all"]) == 2
 
 
 def test_mncover_without_masks_is_refused_before_any_work(
@@ -116,7 +123,7 @@ def test_a_report_with_masks_fits_the_screen(
     monkeypatch.setenv("COLUMNS", columns)
     assert main(["report"]) == 0
     shown = capsys.readouterr().out
-    for heading in ("mnCover", "Only %", "Redundant", "Wrong", "Layer", "masked"):
+    for heading in ("mnCover", "Only %", "Out %", "Adds little", "Failing", "Layer", "masked"):
         assert heading in shown
     assert "…" not in shown.split("Masks keep")[0]
 

@@ -23,7 +23,6 @@ TOYS = {
     "toy_criterion": """
 from dataclasses import dataclass
 from mncover.criteria import CRITERIA
-from mncover.criteria.base import count_by_group
 
 class Above:
     def codes(self, xp, values, low, high, cells):
@@ -40,8 +39,8 @@ class Toy:
     def cells(self, settings):
         return 1
 
-    def reachable(self, layout, low, high, cells):
-        return count_by_group(layout, low <= high)
+    def reachable(self, low, high, cells):
+        return (low <= high).astype(int)
 
 CRITERIA["toy"] = Toy()
 """,

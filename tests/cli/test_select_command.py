@@ -29,7 +29,10 @@ def test_select_writes_a_suite_that_runs_again(
     assert main(["select", "--budget", "20%", "-o", "few.jsonl"]) == 0
     shown = capsys.readouterr().out
     assert "few.jsonl: 6 of 32 cases." in shown
-    assert "than chance would" in shown or "no fewer" in shown
+    result = Coverage.load("run.mncover").result()
+    kept = min(result.failing, sum(min(2, outcome.failing) for outcome in result.outcomes))
+    assert f"Left out: 26 cases, {result.failing - kept} of which fail." in shown
+    assert "'failing' takes known failures first" in shown
     few, whole = load_suite(Path("few.jsonl")), suite_of()
     assert [len(test.cases) for test in few.tests] == [2, 2, 2]
     assert few.labels == whole.labels
@@ -120,6 +123,7 @@ def test_select_of_texts_without_verdicts_says_what_it_took_and_compares_nothing
         assert json.loads(capsys.readouterr().out) == {
             **{"cases": 30, "judged": 0, "failing": 0},
             "chosen": {"method": by, "cases": 6, **unknown},
+            "left_out": {"cases": 24, "failing": None},
             "others": [],
         }
 
@@ -162,7 +166,7 @@ def test_select_copies_whole_records_in_their_format(
     assert main(command) == 0
     assert main(["select", "--budget", "3", "--overall", "-o", f"few.{kind}", "-q"]) == 0
     found = cases_of(datafile.read(Path("run.mncover")))
-    usual = "diverse" if kind == "txt" else "gain"  # lines of text have no labels
+    usual = "diverse" if kind == "txt" else "failing"  # lines of text have no labels
     chosen = found.number[best(score_cases(found, usual), 3)]
     records = [record for _, record in read_records(source)]
     assert [r for _, r in read_records(Path(f"few.{kind}"))] == [records[i] for i in chosen]

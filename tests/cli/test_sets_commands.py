@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from mncover.cli import main
+from mncover.coverage import Coverage
 from mncover.suites.formats import save_suite
 from tests import tiny
 from tests.cli.test_commands import error_of
@@ -34,6 +35,14 @@ def test_curve_writes_tables_and_pictures(
     with Path("out/reductions.csv").open(encoding="utf-8") as file:
         assert {row["threshold"] for row in csv.DictReader(file)} == {"0.0", "0.001"}
     assert Path("out/curves-cover.png").exists()
+    assert main(material.run("-q")) == 0
+    shares = {c.name: c.by["cover"].tally for c in Coverage.load("run.mncover").result().contexts}
+    with Path("out/curves.csv").open(encoding="utf-8") as file:
+        points = [row for row in csv.DictReader(file) if row["threshold"] == ""]
+    for name, tally in shares.items():  # of the reachable bins, unlike `reproduce figure4`
+        *_, last = (p for p in points if (p["name"], p["order"]) == (name, "given"))
+        assert float(last["coverage"]) == pytest.approx(tally.share_of_reachable)
+        assert tally.share_of_reachable > tally.share
     assert main([*command, "--test", "b", "--texts", "4", "-o", "few", "-q"]) == 0
     with Path("few/reductions.csv").open(encoding="utf-8") as file:
         assert {(r["name"], r["texts"]) for r in csv.DictReader(file)} == {("b", "4")}

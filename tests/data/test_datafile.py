@@ -157,7 +157,7 @@ def test_a_file_that_the_second_format_wrote_with_masks_has_the_numbers_it_had_t
     then, result = json.loads((folder / "format_2.json").read_text()), cov.result()
     assert (result.cover, result.mncover) == (then["cover"], then["mncover"])
     contexts = [
-        [c.name, c.cover, c.mncover, c.adds, c.only_here, c.by["mncover"].adds, c.redundant]
+        [c.name, c.cover, c.mncover, c.adds, c.only_here, c.by["mncover"].adds, c.adds_little]
         for c in result.contexts
     ]
     assert contexts == then["contexts"]

@@ -7,7 +7,8 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from mncover.data.results import below, novelty, summarize
+from mncover.data.gains import novelty
+from mncover.data.results import below, summarize
 from mncover.data.store import CoverageData
 from mncover.types import display_percent
 from tests.engine.test_laws import POOL, fresh, slow_cover, slow_hits
@@ -84,13 +85,13 @@ def test_novelty_is_the_new_share_of_the_neurons_a_text_touches(name: str) -> No
     assert found[-1] == 0
     for limit in (0.0, 0.05, 0.5):
         expected = int((found <= limit).sum())
-        assert summarize(data, redundant_at=limit).contexts[0].redundant == expected
+        assert summarize(data, adds_little_at=limit).contexts[0].adds_little == expected
 
 
-def test_redundancy_is_unknown_where_the_order_was_not_kept() -> None:
+def test_what_adds_little_is_unknown_where_the_order_was_not_kept() -> None:
     data = fresh().update(POOL[:4]).data
     assert np.isnan(novelty(data)).all()
-    assert summarize(data).contexts[0].redundant is None
+    assert summarize(data).contexts[0].adds_little is None
 
 
 def test_nothing_measured_covers_nothing() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mncover.coverage import Coverage
 from mncover.data import maps
-from mncover.data.results import gain_share
+from mncover.data.gains import gain_share
 from mncover.data.store import CoverageData
 from tests import tiny
 from tests.slow import SlowCover, count

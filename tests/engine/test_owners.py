@@ -19,7 +19,7 @@ from mncover.suites.rows import Rows
 from tests import tiny
 from tests.criteria.test_criteria import Boundary
 from tests.engine.test_laws import POOL, TRAIN, engine_of
-from tests.slow import Hit, SlowCover
+from tests.slow import Hit, SlowCover, activations
 
 KERNELS = pytest.mark.parametrize("kernels", ["cpu", "torch"])
 TEXTS = [*POOL, "good  film", "good film", *POOL[5:9], "", "bad film"]
@@ -75,6 +75,28 @@ def test_owners_are_those_of_the_models_own_states(
     slow = owners_slowly(name, layers)
     assert table["owner"].tolist() == [owner for owner, _ in slow]
     np.testing.assert_allclose(table["owned"], [share for _, share in slow], rtol=1e-6)
+
+
+@KERNELS
+@pytest.mark.parametrize(("name", "layers"), [("bert", (1, 2)), ("llama", (1, 2))])
+def test_values_outside_are_those_of_the_models_own_states(
+    kernels: str, name: str, layers: tuple[int, int]
+) -> None:
+    table = covered(kernels, name).update(TEXTS, CONTEXTS, gains=True).data.table
+    slow = SlowCover(*tiny.make(name), bins=10, max_length=10)
+    slow.calibrate(TRAIN)
+    columns = range(0, 16, 2)
+    for row, text in enumerate(TEXTS):
+        states = activations(*slow.subject, text, 10) if table["length"][row] else {}
+        values = [
+            slow.bin_of(neuron, value) is None
+            for neuron, value in states.items()
+            if neuron[0] == "hidden" and neuron[1] in layers and neuron[4] in columns
+        ]
+        expected = np.mean(values) if values else np.nan
+        np.testing.assert_allclose(table["outside"][row], expected, rtol=1e-6)
+    assert np.nanmax(table["outside"]) > 0
+    assert np.isnan(covered(kernels, name).update(TEXTS).data.table["outside"]).all()
 
 
 @KERNELS

@@ -101,10 +101,10 @@ def _in_child(folder: Path, arguments: list[str], kill: Kill, pipe: int) -> int:
     windows.WINDOW_TEXTS, files.SECONDS, files.SHARE = 8, 0, 0
     measure.PIECE = 8
     ranges.calibrate.__defaults__ = (None, 7)
-    secrets.token_hex = lambda n=None: "0" * 16
+    secrets.token_hex = lambda nbytes=None: "0" * 16
     start = datetime.datetime(2022, 5, 1, tzinfo=datetime.timezone.utc)
     clock = SimpleNamespace(now=lambda zone: start)
-    identity.datetime = SimpleNamespace(datetime=clock, timezone=datetime.timezone)  # type: ignore[assignment]
+    setattr(identity, "datetime", SimpleNamespace(datetime=clock, timezone=datetime.timezone))  # noqa: B010
     for name in WRITES:
         setattr(os, name, _counted(getattr(os, name), kill, pipe))
     return main(arguments)

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from mncover.coverage import Coverage
 from mncover.criteria import CRITERIA
-from mncover.data.results import gains, novelty
+from mncover.data.gains import gains, novelty
 from mncover.errors import DataFileError, SettingsError
 from mncover.report import REPORTS
 from mncover.report.columns import SORTS, View, columns_of, sorted_contexts
@@ -64,18 +64,22 @@ def cells(output: str, name: str) -> list[str]:
     return line.split()
 
 
-def test_the_table_of_contexts_has_the_results_numbers(masked: Coverage) -> None:
+def test_the_table_of_tests_has_the_results_numbers(masked: Coverage) -> None:
     result, output = masked.result(), shown(masked, "text")
-    heading = "Context Texts Cover % mnCover Adds % Only % Redundant Wrong"
-    assert " ".join(cells(output, "Context")) == heading
+    heading = "Test Texts Cover % mnCover Adds % Only % Out % Adds little Failing"
+    assert " ".join(cells(output, "Test")) == heading
     for context in result.contexts:
-        shares = (context.cover, context.mncover, context.adds, context.only_here)
+        tallies = [context.by[name].tally for name in ("cover", "mncover")]
+        shares = [t.share_of_reachable for t in (*tallies, context.main.new, context.main.own)]
         row = cells(output, context.name)
-        assert row[1:6] == [str(context.texts), *(display_percent(s or 0.0) for s in shares)]
-        assert row[6] == str(context.redundant)
-        assert f"%) {context.wrong} (" in " ".join(row)
+        assert context.outside is not None
+        numbers = [display_percent(share) for share in (*shares, context.outside)]
+        assert row[1:7] == [str(context.texts), *numbers]
+        assert row[7:10] == [f"{context.adds_little},", str(context.little_failing), "fail"]
+        assert row[10] == str(context.failing) == str(context.wrong)
     total = cells(output, "Total")
-    assert total[1:4] == ["30", *(display_percent(c.tally.share) for c in result.criteria.values())]
+    shares = [c.tally.share_of_reachable for c in result.criteria.values()]
+    assert total[1:4] == ["30", *map(display_percent, shares)]
 
 
 def test_reports_of_two_criteria_fit_into_80_columns(masked: Coverage, measure: Measure) -> None:
@@ -91,9 +95,13 @@ def test_layers_and_totals_go_over_the_criteria(three: Coverage) -> None:
     assert cells(output, "Layer").count("mnCover") == cells(output, "Layer").count("Boundary") == 2
     sites = [[s for s in c.sites if s.kind == "hidden"] for c in result.criteria.values()]
     for line, layer in zip(re.findall(r"(?m)^    \d .*$", output), range(3), strict=True):
-        assert line.split()[1:4] == [display_percent(mine[layer].count.share) for mine in sites]
+        shares = [mine[layer].count.share_of_reachable for mine in sites]
+        assert line.split()[1:4] == [display_percent(share) for share in shares]
     for criterion in result.criteria.values():
-        assert f"{criterion.title} {display_percent(criterion.tally.share)} % of all bins" in output
+        share = display_percent(criterion.tally.share_of_reachable)
+        assert f"{criterion.title} {share} % of the reachable bins: " in output
+        share = display_percent(criterion.tally.share)
+        assert f"  {share} % of all bins, as the paper counts" in output
         assert f"{criterion.tally.word.covered:,} of" in output
     assert "those hit by words and pairs that masks keep" in output
     assert "values outside their range" in output
@@ -103,12 +111,12 @@ def test_a_criterion_that_is_not_known_here_is_shown_all_the_same(
     three: Coverage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delitem(CRITERIA, "boundary")
-    share = display_percent(three.result().share("boundary"))
-    assert f"Boundary {share} % of all bins\n" in shown(three, "text", sort="boundary")
+    share = display_percent(three.result().share_of_reachable("boundary"))
+    assert f"Boundary {share} % of the reachable" in shown(three, "text", sort="boundary")
     assert f"Boundary {share} %" in shown(three, "markdown")
 
 
-def test_contexts_are_sorted_by_any_column(three: Coverage) -> None:
+def test_tests_are_sorted_by_any_column(three: Coverage) -> None:
     result = three.result()
     assert [c.name for c in sorted_contexts(result, "-name")] == ["b", "a"]
     for name in ("mncover", "boundary"):
@@ -116,7 +124,8 @@ def test_contexts_are_sorted_by_any_column(three: Coverage) -> None:
             "ab", key=lambda n: next(c for c in result.contexts if c.name == n).share(name)
         )
         assert [c.name for c in sorted_contexts(result, name)] == names
-    known = "suite, name, texts, cover, mncover, boundary, adds, only, redundant, wrong, failing"
+    criteria = "cover, mncover, boundary"
+    known = f"suite, name, texts, {criteria}, adds, only, outside, adds-little, failing"
     with pytest.raises(SettingsError, match=f"cannot sort by '-size'; choose one of {known}"):
         sorted_contexts(result, "-size")
     assert {column.key for column in columns_of(result)} <= {*SORTS, "boundary"}
@@ -134,8 +143,8 @@ def test_failing_cases_are_shown_below_the_report(measured: Coverage, masked: Co
     assert len(re.findall(r"(?m)^case \d+ ", output)) == sum(
         min(2, outcome.failing) for outcome in measured.result().outcomes
     )
-    wrong = masked.result().contexts[0].wrong
-    assert f"a: {wrong} wrong" in shown(masked, "text", failures=1)
+    one = masked.result().contexts[0]
+    assert f"a: {one.failing} of {one.judged} fail" in shown(masked, "text", failures=1)
     assert "a: " not in shown(masked, "text")
 
 
@@ -144,10 +153,10 @@ def test_failing_cases_are_shown_below_the_report(measured: Coverage, masked: Co
 
 def test_markdown_has_every_test_and_escapes_what_a_suite_contains(measured: Coverage) -> None:
     result, output = measured.result(), shown(measured, "markdown")
-    assert f"**Cover {display_percent(result.share('cover'))} %**" in output
+    assert f"**Cover {display_percent(result.share_of_reachable('cover'))} %**" in output
     rows = [line for line in output.splitlines() if line.startswith("| ")]
     assert len(rows) == 1 + 3
-    assert all(len(re.findall(r"(?<!\\)\|", row)) == 8 for row in rows)
+    assert all(len(re.findall(r"(?<!\\)\|", row)) == 9 for row in rows)
     assert "<script" not in output
     assert "&lt;script&gt;" in output
     failing = sum(outcome.failing for outcome in result.outcomes)
@@ -157,12 +166,14 @@ def test_markdown_has_every_test_and_escapes_what_a_suite_contains(measured: Cov
 
 def test_markdown_has_a_line_and_a_column_for_each_criterion(three: Coverage) -> None:
     output = shown(three, "markdown")
-    assert "| Test | Texts | Cover % | mnCover % | Boundary % | Adds % | Only here % |" in output
+    assert "| Test | Texts | Cover % | mnCover % | Boundary % | Adds % | Only % | Out % |" in output
     for criterion in three.result().criteria.values():
-        assert f"{criterion.title} {display_percent(criterion.tally.share)} %" in output
+        share = display_percent(criterion.tally.share_of_reachable)
+        assert f"**{criterion.title} {share} %** of the reachable bins" in output
+        assert f"{display_percent(criterion.tally.share)} % of all bins" in output
 
 
-def test_markdown_counts_wrong_texts_where_nothing_was_judged(masked: Coverage) -> None:
+def test_markdown_counts_labelled_texts_as_cases(masked: Coverage) -> None:
     context = masked.result().contexts[0]
     share = display_percent(context.wrong / context.labelled, 1)
     assert f"| {context.wrong} ({share} %) |" in shown(masked, "markdown")
@@ -195,6 +206,14 @@ def test_json_has_every_number_by_criterion(three: Coverage) -> None:
         assert shares == gains(three.data, name).tolist()
     assert [row["novelty"] for row in content["rows"]] == novelty(three.data).tolist()
     assert [row["text"] for row in content["rows"]] == list(three.data.table.texts)
+    outside = three.data.table["outside"].tolist()
+    assert [row["outside"] for row in content["rows"]] == outside
+    for found, context in zip(content["contexts"], result.contexts, strict=True):
+        assert found["test"] == found["context"] == context.name
+        assert found["adds_little"] == found["redundant"] == context.adds_little
+        assert (found["outside"], found["failing"]) == (context.outside, context.failing)
+        new = context.by["cover"].new.share_of_reachable
+        assert found["criteria"]["cover"]["adds_of_reachable"] == new
     for name in ("owner", "owned"):
         known = (three.data.table["owner"] >= 0).tolist()
         values = zip(known, three.data.table[name].tolist(), strict=True)
@@ -206,10 +225,11 @@ def test_json_says_null_where_something_is_not_known() -> None:
     cov = Coverage(*tiny.make("gpt2"), max_length=12).calibrate(TRAIN, cache=False)
     cov.update(tiny.texts(3, 1))
     (context,) = to_json(cov.result())["contexts"]
-    assert (context["redundant"], context["accuracy"], context["failure_rate"]) == (None,) * 3
+    unknown = ("redundant", "adds_little", "outside", "accuracy", "failure_rate")
+    assert [context[name] for name in unknown] == [None] * 5
     row = rows_to_json(cov.data)[0]
-    unknown = ("case", "label", "prediction", "probabilities", "novelty", "owner", "owned")
-    assert [row[name] for name in unknown] == [None] * 7
+    names = ("case", "label", "prediction", "probabilities", "novelty", "outside", "owner", "owned")
+    assert [row[name] for name in names] == [None] * 8
     assert row["gains"] == {"cover": None}
 
 
@@ -299,7 +319,7 @@ def test_notebooks_show_results_and_selections_as_tables(measured: Coverage) -> 
     shown = measured.result()._repr_html_()
     assert shown.count("<tr>") == 1 + 3
     assert "<script" not in shown
-    assert display_percent(measured.result().share("cover")) in shown
+    assert display_percent(measured.result().share_of_reachable("cover")) in shown
     cov = Coverage(*tiny.make("bert"), max_length=10).calibrate(tiny.texts(4, 1), cache=False)
     selection = cov.filter(tiny.texts(60, seed=2))
     shown = selection._repr_html_()

@@ -45,12 +45,16 @@ def test_the_numbers_on_the_pages_are_those_of_the_results(
 ) -> None:
     result = measured.result()
     index = (report / "index.html").read_text(encoding="utf-8")
-    assert f"<b>{display_percent(result.share('cover'))}</b>" in index
+    assert f"<b>{display_percent(result.share_of_reachable('cover'))}</b>" in index
+    drawn = result.yardstick()
+    assert drawn is not None
+    assert f"<b>{display_percent(drawn.share)}</b>" in index
     failing = sum(outcome.failing for outcome in result.outcomes)
     assert f"<b>{failing:,}</b>" in index
     for context in result.contexts:
-        for value in (context.cover, context.adds, context.only_here):
-            assert f'data-value="{value}"' in index
+        for tally in (context.main.tally, context.main.new, context.main.own):
+            assert f'data-value="{tally.share_of_reachable}"' in index
+        assert f'data-value="{context.outside}"' in index
         assert f'data-value="{context.failing / context.judged}"' in index
     assert len(list((report / "tests").iterdir())) == 3
 
@@ -68,7 +72,7 @@ def test_a_suites_text_stays_text(report: Path) -> None:
     assert "&lt;script&gt;" in pages[1].read_text(encoding="utf-8")
 
 
-def test_failing_and_redundant_cases_are_those_of_the_data(measured: Coverage) -> None:
+def test_failing_cases_and_those_that_add_little_are_those_of_the_data(measured: Coverage) -> None:
     cases = cases_of(measured.data)
     pages = PageMaker(cases, 0.5, None).pages()
     novelty, gain = score_cases(cases, "novelty"), score_cases(cases, "gain")
@@ -77,25 +81,32 @@ def test_failing_and_redundant_cases_are_those_of_the_data(measured: Coverage) -
         failing = [int(cases.number[i]) for i in mine if cases.verdicts[i] == 0]
         assert [case.number for case in page.failing_cases] == failing
         assert page.failing == len(failing)
-        redundant = [int(cases.number[i]) for i in mine if novelty[i] <= 0.5]
-        assert [case.number for case in page.redundant_cases] == redundant
-        assert page.curve[-1][1] == pytest.approx(gain[mine].sum())
+        little = [int(cases.number[i]) for i in mine if novelty[i] <= 0.5]
+        bad = [i for i in little if i in failing]  # which come first
+        assert [c.number for c in page.little_cases] == [*bad, *(i for i in little if i not in bad)]
+        assert [c.number for c in page.little_cases if c.fails] == bad
+        assert (page.little, page.little_failing) == (len(little), len(bad))
+        tally = measured.result().main.tally
+        scale = tally.share_of_reachable / tally.share
+        assert page.curve[-1][1] == pytest.approx(scale * gain[mine].sum())
         assert page.curve[-1][0] == sum(len(cases.rows[i]) for i in mine)
         for case in page.failing_cases:
             assert any(text.passes is False for text in case.texts)
-    # The second and third copy of a text are redundant; the first hit everything before them.
-    copies = [case for case in pages[0].redundant_cases if case.number in (1, 2)]
+    # The second and third copy of a text add nothing; the first hit everything before them.
+    copies = [case for case in pages[0].little_cases if case.number in (1, 2)]
     here = Place(0, f"words {SCRIPT}", "0001.html")
     assert [case.owner for case in copies] == [ShownOwner(SCRIPT, here, 100.0)] * 2
 
 
-def test_a_redundant_case_names_the_other_case_that_owns_most_of_a_text(
+def test_a_case_that_adds_little_names_the_other_case_that_owns_most_of_a_text(
     measured: Coverage, tmp_path: Path
 ) -> None:
     cases, table = cases_of(measured.data), measured.data.table
     case_of = {row: case for case, rows in enumerate(cases.rows) for row in rows.tolist()}
-    shown = [one for page in PageMaker(cases, 1.0, None).pages() for one in page.redundant_cases]
-    assert len(shown) == len(cases)
+    every = [one for page in PageMaker(cases, 1.0, None).pages() for one in page.little_cases]
+    by_number = {one.number: one for one in every}
+    shown = [by_number[int(number)] for number in cases.number]
+    assert len(every) == len(cases)
     assert any(len(rows) > 1 for rows in cases.rows)
     for case, one in enumerate(shown):
         best = (0.0, -1)
@@ -113,7 +124,7 @@ def test_a_redundant_case_names_the_other_case_that_owns_most_of_a_text(
         text, elsewhere = html_tests._flat(table.texts[owner]), test != cases.test[case]
         assert one.owner == ShownOwner(text, place, 100 * share, elsewhere)
     assert shown[0].owner is None  # nothing was before it
-    write_html(measured.data, FILE, tmp_path / "html", redundant_at=0.5)
+    write_html(measured.data, FILE, tmp_path / "html", adds_little_at=0.5)
     pages = sorted((tmp_path / "html" / "tests").iterdir())
     assert "(case 0, 100.0 % of a sample)" in pages[0].read_text(encoding="utf-8")
 
@@ -135,7 +146,7 @@ def test_the_twin_of_a_case_is_found_in_another_test_and_in_another_run(
     table, row = joined.table, len(joined.table) - 1
     assert table.texts[row] == "the plot is slow ."
     table["owner"][row], table["owned"][row] = table.texts.index(table.texts[row]), 1.0
-    write_html(joined, FILE, tmp_path / "joined", redundant_at=1.0)
+    write_html(joined, FILE, tmp_path / "joined", adds_little_at=1.0)
     page = (tmp_path / "joined" / "tests" / "0003.html").read_text(encoding="utf-8")
     assert '<a href="0001.html">one</a>, case 1' in page
 
@@ -199,18 +210,22 @@ def test_maps_equal_the_slow_implementation(name: str) -> None:
     slow.calibrate(train)
     hits = slow.union(texts)
     length = int(cov.data.table["length"].max())
-    hidden, attention = heatmaps(cov.data)
-    width = cov.data.identity.layout.sites[0].columns
+    hidden, attention = heatmaps(cov.data, cov.result())
+    reachable = slow.reachable_cells()
     for layer in hidden:
         assert len(layer.positions) == length
         for t, share in enumerate(layer.positions):
             mine = [h for h in hits if h[0][:2] == ("hidden", layer.layer) and h[0][3] == t]
-            assert share == pytest.approx(len(mine) / (width * 5))
+            there = sum(
+                n for key, n in reachable if key[:2] == ("hidden", layer.layer) and key[3] == t
+            )
+            assert share == pytest.approx(len(mine) / max(there, 1))
     for block in attention:
         for head in block.heads:
             mine = [h for h in hits if h[0][:3] == ("attention", block.layer, head.number)]
-            neurons = length * (length + 1) // 2 if name == "gpt2" else length * length
-            assert head.share == pytest.approx(len(mine) / (neurons * 5))
+            start = ("attention", block.layer, head.number)
+            there = sum(n for key, n in reachable if key[:3] == start)
+            assert head.share == pytest.approx(len(mine) / there)
             for (_, _, _, i, j), _ in mine:
                 assert head.cells[i][j] > 0
 
@@ -254,7 +269,7 @@ def test_since_shows_how_the_coverage_of_a_test_changed(tmp_path: Path) -> None:
     (after,) = cov.update(texts[10:], context="a").result().contexts
     then = Coverage.load(tmp_path / "old.mncover").data
     first = write_html(cov.data, FILE, tmp_path / "html", since=(Path("old.mncover"), then))
-    change = 100 * (after.share("cover") - before.share("cover"))
+    change = 100 * (after.share_of_reachable("cover") - before.share_of_reachable("cover"))
     assert f'<span class="tag ">{change:+.2f}</span>' in first.read_text()
 
 
@@ -266,9 +281,10 @@ def test_every_criterion_has_a_card_and_a_column(measured: Coverage, tmp_path: P
     index = write_html(cov.data, FILE, tmp_path / "html").read_text()
     result = cov.result()
     for criterion in result.criteria.values():
-        assert f"<b>{display_percent(criterion.tally.share)}</b><span>{criterion.title}" in index
+        share = display_percent(criterion.tally.share_of_reachable)
+        assert f"<b>{share}</b><span>{criterion.title}" in index
         assert f'<button type="button">{criterion.title} %</button>' in index
-        assert f'data-value="{result.contexts[0].share(criterion.name)}"' in index
+        assert f'data-value="{result.contexts[0].share_of_reachable(criterion.name)}"' in index
     assert "Masks: which words matter" in index
 
 

@@ -19,7 +19,7 @@ def test_figures_show_the_results_numbers(measured: Coverage) -> None:
     result = measured.result()
     bars = measured.plot_contexts().axes[0].patches
     assert [bar.get_width() for bar in bars[:3]] == pytest.approx(
-        [100 * context.share("cover") for context in result.contexts]
+        [100 * context.share_of_reachable("cover") for context in result.contexts]
     )
     lines = measured.plot_layers().axes[0].lines
     words = [site for site in result.sites if site.kind == "hidden"]

@@ -122,12 +122,14 @@ def test_labels_and_verdicts_do_not_reach_the_score(cases: Cases) -> None:
     assert (score_cases(hidden, "diverse") == score_cases(cases, "diverse")).all()
 
 
-def test_without_verdicts_the_default_is_diverse_and_with_them_gain(cases: Cases) -> None:
-    assert _usual(cases) == "gain"
+def test_without_verdicts_the_default_is_diverse_and_with_them_failing(cases: Cases) -> None:
+    assert _usual(cases, budget=True) == "failing"
+    assert _usual(cases, budget=False) == "gain"
     unknown = replace(cases, verdicts=np.full(len(cases), NOT_JUDGED, dtype=np.int8))
-    assert _usual(unknown) == "diverse"
+    assert _usual(unknown, budget=True) == "diverse"
+    assert _usual(unknown, budget=False) == "gain"
     bare = replace(unknown, data=changed(cases.data, space=None, table=no_signatures(cases)))
-    assert _usual(bare) == "gain"
+    assert _usual(bare, budget=True) == "gain"
     assert "diverse" not in available(bare)
     with pytest.raises(SettingsError, match="without --no-signatures"):
         score_cases(bare, "diverse")

@@ -62,8 +62,9 @@ def test_a_rate_exceeds_a_limit_and_an_estimate_by_its_interval(
 
 
 def context(name: str, failing: int, judged: int, wrong: int = 0, labelled: int = 0) -> Any:
+    """Return a context; its labelled texts are among the cases that are judged."""
     counts = {"failing": failing, "judged": judged, "wrong": wrong, "labelled": labelled}
-    return ContextResult(name, 0, 0, 0, {}, None, **counts)
+    return ContextResult(name, 0, 0, 0, {}, None, None, None, **counts)
 
 
 def result_of(*contexts: ContextResult) -> Result:
@@ -91,7 +92,7 @@ def test_a_number_is_compared_with_the_number_of_failing_cases(
 
 def test_cases_of_tests_and_labelled_texts_count_alike_in_all_and_by_test() -> None:
     found = result_of(
-        context("suite", 3, 10), context("texts", 0, 0, 2, 40), context("other", 0, 9)
+        context("suite", 3, 10), context("texts", 2, 40, 2, 40), context("other", 0, 9)
     )
     by_test = max_failing_by_test(["suite=30%", "texts=1"], ["suite", "texts", "other"])
     checks = check_failing(found, MaxFailing.parse("8%"), by_test)

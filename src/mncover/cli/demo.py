@@ -48,7 +48,7 @@ def demo(
         if not path.exists():  # the user may have edited it
             shutil.copy(HERE / path.name, path)
     console.print(
-        "A sentiment model (BERT, 6 layers) runs a suite of short opinions in eight contexts.\n"
+        "A sentiment model (BERT, 6 layers) runs eight tests of short opinions.\n"
         f"The suite is in {folder}; the model is made once, from installed packages.\n",
         markup=False,
         highlight=False,
@@ -73,8 +73,9 @@ def _next_steps(folder: Path, model: Path, config: Config) -> str:
     variants = folder / "variants.jsonl"
     return (
         f"The data file is {config.output}. Try next:\n"
-        f"  mncover report {config.output} --sort -redundant --heads\n"
+        f"  mncover report {config.output} --sort -adds-little --heads\n"
         f"  mncover report {config.output} --failures 5\n"
+        f"  mncover report {config.output} --missing --train {config.train}\n"
         f"  mncover html {config.output}\n"
         f"  mncover select {config.output} --budget 20% -o {folder / 'smoke.jsonl'}\n"
         f"  mncover augment {measured} --target tests -o {variants}\n"

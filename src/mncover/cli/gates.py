@@ -10,6 +10,7 @@ from typing import Annotated
 from mncover.cli import options as o
 from mncover.cli.options import Config, flag, option
 from mncover.data import datafile
+from mncover.data.counts import Tally
 from mncover.data.results import Result, below
 from mncover.data.store import CoverageData
 from mncover.errors import DataFileError, SettingsError
@@ -124,18 +125,26 @@ def _new_failures(changes: Changes) -> Check:
 
 def _coverage(result: Result, config: Config, by_test: Mapping[str, float]) -> list[Check]:
     """Check coverage, in all and of some tests."""
-    name = config.metric or result.main.name
-    title = result.criteria[name].title
-    asked = [("", result.share(name), "--fail-under", config.fail_under)]
+    criterion, of_all = result.identity.metric(config.metric)
+    name, bins = criterion.name, "all" if of_all else "the reachable"
+
+    def share_of(tally: Tally) -> float:
+        return tally.share if of_all else tally.share_of_reachable
+
+    asked = [("", share_of(result.criteria[name].tally), "--fail-under", config.fail_under)]
     for context in result.contexts:
-        limit = by_test.get(context.name)
-        asked.append((context.name, context.share(name), "--fail-under-test", limit))
+        share, limit = share_of(context.by[name].tally), by_test.get(context.name)
+        asked.append((context.name, share, "--fail-under-test", limit))
     checks = []
     for test, share, gate, limit in asked:
         if limit is not None:
             holds = not below(share, limit)
             where, reached = f"{test}: " if test else "", "not below" if holds else "below"
-            says = f"{where}{title} {display_percent(share)} % is {reached} {gate} {limit:g} %."
+            percent = display_percent(share)
+            says = (
+                f"{where}{criterion.title} {percent} % of {bins} bins "
+                f"is {reached} {gate} {limit:g} %."
+            )
             checks.append(Check(gate, test, holds, says))
     return checks
 

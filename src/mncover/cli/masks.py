@@ -15,6 +15,7 @@ from mncover.errors import MaskError, SchemaError, SettingsError, TextError
 from mncover.masks.masks import Masks, Unseen
 from mncover.masks.settings import chosen_settings
 from mncover.report.describe import describe_masks
+from mncover.report.notes import KEEP_ALL, keep_all
 from mncover.report.screen import Screen
 from mncover.types import display_percent
 
@@ -67,9 +68,8 @@ def masks(
     _check(words or scores, config, unseen, sweep, plot)
     learnt_from = None if words or scores else config.train
     check_paths((model,), (learnt_from, test, words, scores), file=output)
-    if sweep is not None:
-        for beside in (output.with_suffix(".csv"), plot):
-            check_paths(file=beside)
+    for beside in (plot, output.with_suffix(".csv") if sweep else None):
+        check_paths(file=beside)
     from mncover.engine.loading import load_subject
     from mncover.masks.sweep import learn_to_file, run_sweep
     from mncover.masks.wimask import fidelity_on
@@ -86,7 +86,10 @@ def masks(
     else:
         learn = partial(learn_to_file, quiet=quiet, unseen=cast("Unseen | None", unseen))
         found = learn(subject, o.train_texts(config), settings, output)
-    console.print(describe_masks(found.summary(top)))
+    summary = found.summary(top)
+    console.print(describe_masks(summary))
+    if keep_all(summary):
+        console.print(f"Warning: {KEEP_ALL} Raise sparse_words and sparse_pairs with --set.")
     say = partial(console.print, soft_wrap=True, markup=False)
     if test is not None:
         share = display_percent(fidelity_on(subject, found, judged, settings.max_length))

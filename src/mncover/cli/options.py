@@ -21,10 +21,10 @@ from mncover.coverage import Coverage
 from mncover.criteria import CRITERIA
 from mncover.data.datafile import DEFAULT_NAME
 from mncover.data.files import Say, read_toml, silent
-from mncover.data.results import REDUNDANT_AT
+from mncover.data.results import ADDS_LITTLE_AT
 from mncover.data.writing import protect
 from mncover.engine.kernels import AUTO, KERNELS
-from mncover.errors import SettingsError
+from mncover.errors import MismatchError, SettingsError
 from mncover.report.columns import SORTS
 from mncover.report.screen import tell
 from mncover.suites import formats
@@ -68,16 +68,19 @@ def _field(default: Any, help: str, *more: str | None, **limits: float) -> Any:
 
 
 _TRAIN = "Texts that set the range of each neuron, normally the training set."
-_CONTEXT = "The field by which coverage is kept apart, such as the name of a test."
+_CONTEXT = "The field that names the test of each text; coverage is kept apart by it."
 _BATCH = "Most texts in a batch. [32; on a GPU by tokens]"
 _CRITERIA = f"What to measure: {listed(*CRITERIA)}. [cover, and mncover if there are masks]"
 _CLASSES = f"How the model's classes map to those of a test suite: {listed(*WAYS)}."
 _BELOW_TEST = "Exit with 2 if this test's coverage is below this; repeatable."
 _MAX_FAILING = "Exit with 2 if more cases fail: a percentage such as 5%, or a number of cases."
 _MAX_FAILING_TEST = "Exit with 2 if more cases of this test fail; repeatable."
-_METRIC = "The criterion that --fail-under checks. [the first that was measured]"
-_SORT = f"Order of contexts: {listed(*SORTS)}; with a minus in front, largest first."
-_REDUNDANT = "A text is redundant if at most this much of what it does in the model is new."
+_METRIC = (
+    "What --fail-under checks: a criterion, as a share of the reachable bins, or NAME-of-all, "
+    "as a share of all bins. [the first that was measured]"
+)
+_SORT = f"Order of tests: {listed(*SORTS)}; with a minus in front, largest first."
+_ADDS_LITTLE = "A text adds little if at most this much of what it does in the model is new."
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +112,7 @@ class Config:
     max_failing: str | None = _field(None, _MAX_FAILING, "5%|N")
     max_failing_test: tuple[str, ...] | None = _field(None, _MAX_FAILING_TEST, "NAME=5%|N")
     sort: str = _field("suite", _SORT)
-    redundant: float = _field(REDUNDANT_AT * 100, _REDUNDANT, "PERCENT", min=0, max=100)
+    adds_little: float = _field(ADDS_LITTLE_AT * 100, _ADDS_LITTLE, "PERCENT", min=0, max=100)
 
     def __post_init__(self) -> None:
         for name, (_, info) in OPTIONS.items():
@@ -269,7 +272,20 @@ def coverage_for(model: str, config: Config, quiet: bool, signatures: bool = Tru
 def calibrated(model: str, config: Config, quiet: bool) -> Coverage:
     """Load a model and masks and calibrate, or find the ranges in the cache."""
     train = train_texts(config)
-    return coverage_for(model, config, quiet).calibrate(train)
+    return coverage_for(model, config, quiet).calibrate(train, yardstick=False)
+
+
+def measuring_again(path: Path, model: str, config: Config, quiet: bool) -> Coverage:
+    """Return what measures as a data file was measured, on top of it."""
+    train = train_texts(config)
+    cov = Coverage.load(path, model, **loading(config, quiet))
+    try:
+        return cov.calibrate(train, yardstick=False)
+    except MismatchError:
+        raise MismatchError(
+            f"{config.train}: the data was measured with ranges of other texts; give the "
+            "file that `mncover run` had as --train."
+        ) from None
 
 
 def train_rows(config: Config, other: Path | None = None) -> Rows:

@@ -8,10 +8,11 @@ from typing import Annotated, Any
 from mncover.cli import options as o
 from mncover.cli.checks import check_paths
 from mncover.cli.gates import FailOnNew, Gates, Since, exit_code
+from mncover.cli.missing import show_missing
 from mncover.cli.options import Config, argument, flag, listed, option, written
 from mncover.coverage import Coverage
 from mncover.data.writing import replacing
-from mncover.errors import DataFileError, MismatchError
+from mncover.errors import DataFileError, MismatchError, SettingsError
 from mncover.report import REPORTS, find_report
 from mncover.report.columns import View
 from mncover.report.html import write_html
@@ -19,10 +20,16 @@ from mncover.report.screen import Screen, say
 from mncover.types import display_percent
 
 FAILURES = "Show up to N failing cases of each test, with their texts."
+MISSING = "Show what no text reaches; with --train, also the training texts that would."
+REACHING = "For --missing: write these training texts as a suite (.jsonl) to be labelled."
 SHOWS_CHANGES = ("text", "markdown", "github")  # the formats that list cases that fail newly
 
 
-@o.configured(*o.CHECKING, "sort", "redundant")
+@o.configured(
+    *(*o.CHECKING, "sort", "adds_little", "train", "train_limit", *o.FIELDS, *o.LOADING),
+    train="For --missing: the texts that set the ranges; print those that would reach most.",
+    masks="For --missing with --train: the masks that were used.",
+)
 def report(
     file: o.DataFile = None,
     *,
@@ -33,21 +40,30 @@ def report(
     junit: Annotated[Path | None, option("Write the cases as JUnit XML too.", "FILE")] = None,
     since: Since = None,
     fail_on_new_failures: FailOnNew = False,
+    missing: Annotated[bool, flag("--missing", MISSING)] = False,
+    model: Annotated[str | None, option("For --missing: the model, if it has moved.")] = None,
+    texts: Annotated[int, option("For --missing: training texts to print.", "N", min=1)] = 10,
+    output: Annotated[Path | None, written(REACHING)] = None,
 ) -> int:
-    """Print the coverage in a data file: by context, by layer and in total."""
+    """Print the coverage in a data file: by test, by layer and in total."""
     find_report(kind)
+    if output is not None and not missing:
+        raise SettingsError("-o writes texts that reach what is missing: give --missing too.")
     path = file or Path(config.output)
-    check_paths(file=junit, reads=(path, since))
+    for one in (junit, output):
+        check_paths(file=one, reads=(path, since))
     view = _view(path, config, heads=heads, failures=failures)
     gates = Gates.of(config, _tests(view), since, fail_on_new_failures)
     view = gates.checked(view, path)
     if junit is not None:
         _write("junit", view, junit, path)
     _write(kind, view, None, path)
+    if missing:
+        show_missing(view, path, config, model, texts, output)
     return exit_code(view, listed=kind in SHOWS_CHANGES)
 
 
-@o.configured(*o.CHECKING, "redundant")
+@o.configured(*o.CHECKING, "adds_little")
 def json(
     file: o.DataFile = None,
     output: Annotated[Path | None, written("The file to write; the screen if not given.")] = None,
@@ -65,7 +81,7 @@ def json(
     return exit_code(view, listed=True)
 
 
-@o.configured("redundant")
+@o.configured("adds_little")
 def html(
     file: o.DataFile = None,
     output: o.Folder = Path("mncover-html"),
@@ -79,7 +95,7 @@ def html(
     check_paths(folder=output, reads=(path, since))
     earlier = None if since is None else (since, Coverage.load(since).data)
     data = Coverage.load(path).data
-    first = write_html(data, path, output, config.redundant / 100, earlier)
+    first = write_html(data, path, output, config.adds_little / 100, earlier)
     if not quiet:
         say(f"The report is {first}; open it in a browser.")
 
@@ -100,15 +116,15 @@ def combine(
     united.save(output)
     if not quiet:
         found = united.result().criteria.values()
-        shares = ", ".join(f"{one.title} {display_percent(one.tally.share)} %" for one in found)
-        say(f"Combined {len(files)} files into {output}: {shares}.")
+        shares = [f"{c.title} {display_percent(c.tally.share_of_reachable)} %" for c in found]
+        say(f"Combined {len(files)} files into {output}: {', '.join(shares)}.")
 
 
 def _view(path: Path, config: Config, **shown: Any) -> View:
     """Read a data file; refuse a criterion that it does not have before anything is printed."""
     cov = Coverage.load(path)
-    cov.data.identity.criterion(config.metric or cov.data.identity.main.name)
-    return View(cov.data, cov.result(config.redundant / 100), config.sort, **shown)
+    cov.data.identity.metric(config.metric)
+    return View(cov.data, cov.result(config.adds_little / 100), config.sort, **shown)
 
 
 def _tests(view: View) -> list[str]:

@@ -11,6 +11,7 @@ from mncover.cli.checks import check_measuring
 from mncover.cli.gates import FailOnNew, Gates, Since, exit_code
 from mncover.cli.options import Config, flag, option
 from mncover.coverage import Coverage
+from mncover.data.identity import OF_ALL
 from mncover.errors import SettingsError
 from mncover.report.columns import View
 from mncover.report.screen import Screen, say
@@ -27,7 +28,7 @@ NO_LABEL = "Leave the labels in a file of texts alone: measure, and judge nothin
 
 
 @o.configured(
-    *o.MEASURING, "label", "context", "classes", "output", *o.CHECKING, "sort", "redundant"
+    *o.MEASURING, "label", "context", "classes", "output", *o.CHECKING, "sort", "adds_little"
 )
 def run(
     model: o.Model,
@@ -53,7 +54,7 @@ def run(
     if rows.chosen:
         o.speaker(quiet)(f"Running a part of {suite}: {rows.chosen}.")
     cov = measure(model, rows, config, quiet, not no_signatures)
-    view = View(cov.data, cov.result(config.redundant / 100), config.sort)
+    view = View(cov.data, cov.result(config.adds_little / 100), config.sort)
     view = gates.checked(view, Path(config.output))
     if not quiet:
         show(view, Screen())
@@ -68,7 +69,7 @@ def measure(
     way = known_way(config.classes)
     train = o.train_rows(config)
     cov = o.coverage_for(model, config, quiet, signatures)
-    cov.engine.check(config.metric or cov.engine.main)
+    cov.engine.check((config.metric or cov.engine.main).removesuffix(OF_ALL))
     return cov.run(texts, config.output, train, way, o.speaker(quiet))
 
 

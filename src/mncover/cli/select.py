@@ -13,7 +13,7 @@ from mncover.cli.checks import check_paths
 from mncover.cli.fit import cases_in, dev_cases, second_if_known, with_fitted, with_second
 from mncover.cli.options import Config, flag, listed, option, written
 from mncover.coverage import Coverage
-from mncover.errors import MismatchError, SettingsError
+from mncover.errors import SettingsError
 from mncover.report.fits import fit_table, fit_to_json, fit_words
 from mncover.report.screen import Screen, in_json, say
 from mncover.report.sets import comparison_table, comparison_to_json, conclusions
@@ -26,9 +26,8 @@ from mncover.suites.formats import copy_records, save_suite
 
 RUNNING = ("sequential", "greedy")
 OUTPUT = "The reduced suite to write; only compare if not given."
-BY = (
-    f"What to choose by: {listed(*SCORES, *RUNNING)}. [diverse if no verdicts are known, else gain]"
-)
+USUAL = "[failing; diverse if no verdicts are known; gain without a --budget]"
+BY = f"What to choose by: {listed(*SCORES, *RUNNING)}. {USUAL}"
 OTHER = "Another model's data file of the same texts, for `second`."
 FIT = "For `fitted`: labelled texts, or a data file of them, to fit a combination of scores to."
 QUANTILE = "Of the cases with a score above 0, take those from this quantile up."
@@ -66,7 +65,7 @@ def select(
     check_paths((model,), (suite,), file=output, reads=(path, other, fit))
     cases, fitted = cases_in(path), None
     check_paths(file=output, reads=[Path(run.suite) for run in cases.data.runs])
-    by = by or ("fitted" if fit is not None else _usual(cases))
+    by = by or ("fitted" if fit is not None else _usual(cases, budget is not None))
     if other is not None:
         cases = with_second(cases, other)
     if fit is not None:
@@ -75,11 +74,11 @@ def select(
         cases, fitted = with_fitted(cases, dev, seed)
     limit = _limit(budget, threshold, quantile)
     groups = groups_of(cases.test, overall)
-    metric = config.metric or cases.data.identity.main.name
+    metric = cases.data.identity.metric(config.metric)[0].name
     if by in RUNNING:
         if limit.quantile is not None or (by == "sequential" and limit.threshold is None):
             raise SettingsError("sequential takes a --threshold, greedy also a --budget.")
-        cov = _same_coverage(path, model or cases.data.identity.model, config, quiet)
+        cov = o.measuring_again(path, model or cases.data.identity.model, config, quiet)
         chosen = _choose(cov, by, cases, groups, limit, metric)
     else:
         chosen = choose(score_cases(cases, _score(by, metric), seed), groups, limit)
@@ -93,9 +92,14 @@ def select(
         _tell(cases, mine, others, fitted, output, as_json)
 
 
-def _usual(cases: Cases) -> str:
-    """Return what to choose by if nobody says: without verdicts, what looks inside."""
-    return "diverse" if not cases.judged and "diverse" in available(cases) else "gain"
+def _usual(cases: Cases, budget: bool) -> str:
+    """Return what to choose by if nobody says: what is best where it was measured.
+
+    That is the known failures, then the most uncertain cases; where nothing is judged, what looks
+    inside the model. Without a budget it is the paper's filter.
+    """
+    best = "failing" if cases.judged else "diverse"
+    return best if budget and best in available(cases) else "gain"
 
 
 def _limit(budget: str | None, threshold: float | None, quantile: float | None) -> Limit:
@@ -119,19 +123,6 @@ def _score(by: str, metric: str) -> str:
     if by != "gain":
         return by
     return {about: name for name, about in GAINS.items()}.get(metric, f"gain-{metric}")
-
-
-def _same_coverage(path: Path, model: str, config: Config, quiet: bool) -> Coverage:
-    """Return what measures as the data file was measured."""
-    train = o.train_texts(config)
-    cov = Coverage.load(path, model, **o.loading(config, quiet))
-    try:
-        return cov.calibrate(train)
-    except MismatchError:
-        raise MismatchError(
-            f"{config.train}: the data was measured with ranges of other texts; give the "
-            "file that `mncover run` had as --train."
-        ) from None
 
 
 def _choose(

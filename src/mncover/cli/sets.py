@@ -21,9 +21,7 @@ def curve(
     suite: o.Suite,
     *,
     config: Config,
-    test: Annotated[
-        list[str] | None, option("Only this context; repeatable. [all]", "NAME")
-    ] = None,
+    test: Annotated[list[str] | None, option("Only this test; repeatable. [all]", "NAME")] = None,
     texts: Annotated[int | None, option("Only the first N texts of each.", "N", min=1)] = None,
     threshold: Annotated[
         list[float] | None, option("Keep a text that adds more; repeatable. [0 1e-4 … 0.1]", min=0)
@@ -34,7 +32,7 @@ def curve(
 ) -> None:
     """Draw how coverage grows with the number of texts, unfiltered and filtered."""
     how = {"thresholds": threshold or THRESHOLDS, "shuffles": shuffles}
-    draw(model, suite, config, test or (), texts, output, quiet, **how)
+    draw(model, suite, config, test or (), texts, output, quiet, reachable=True, **how)
 
 
 @o.configured(*o.MEASURING)

@@ -58,9 +58,9 @@ class Criterion(Protocol):
         """Return how many cells each neuron has."""
 
     def reachable(
-        self, layout: Layout, low: NDArray[np.float32], high: NDArray[np.float32], cells: int
-    ) -> list[NDArray[np.int64]]:
-        """Return how many cells of each group of each site can be hit at all, given the ranges."""
+        self, low: NDArray[np.float32], high: NDArray[np.float32], cells: int
+    ) -> NDArray[np.int64]:
+        """Return how many cells of each neuron can be hit at all, given the ranges."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +88,17 @@ def grouped(criteria: Sequence[Criterion], settings: Settings) -> tuple[Group, .
     )
 
 
-def count_by_group(layout: Layout, flags: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
-    """Return how many flags are set in each group of each site."""
+def reachable_rows(
+    criterion: Criterion,
+    layout: Layout,
+    low: NDArray[np.float32],
+    high: NDArray[np.float32],
+    cells: int,
+) -> list[NDArray[np.int64]]:
+    """Return, for each site, how many cells can be hit in each row of each group."""
     return [
-        flags[part].reshape(site.groups, -1).sum(axis=1, dtype=np.int64)
+        criterion.reachable(low[part], high[part], cells)
+        .reshape(site.shape)
+        .sum(axis=2, dtype=np.int64)
         for site, part in layout.spans()
     ]

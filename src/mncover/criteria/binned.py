@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mncover.criteria.base import Coding, count_by_group
-from mncover.data.layout import Layout
+from mncover.criteria.base import Coding
 from mncover.types import Settings
 
 
@@ -49,15 +48,14 @@ class Binned:
         return settings.bins
 
     def reachable(
-        self, layout: Layout, low: NDArray[np.float32], high: NDArray[np.float32], cells: int
-    ) -> list[NDArray[np.int64]]:
-        """Return how many bins of each group of each site can be hit at all.
+        self, low: NDArray[np.float32], high: NDArray[np.float32], cells: int
+    ) -> NDArray[np.int64]:
+        """Return how many bins of each neuron can be hit at all.
 
         All bins of a neuron that varied, the first bin of one that did not, none of one that no
         calibration text reached.
         """
-        varied, constant = count_by_group(layout, low < high), count_by_group(layout, low == high)
-        return [cells * some + one for some, one in zip(varied, constant, strict=True)]
+        return np.where(low < high, cells, low == high).astype(np.int64)
 
 
 COVER = Binned("cover", "Cover", "the bins of each neuron's range that were hit")

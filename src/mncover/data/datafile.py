@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mncover.data.calibration import Calibration
 from mncover.data.header import NAMES, check_header, check_outlines
 from mncover.data.identity import Identity, MaskSummary, Measured, Run
 from mncover.data.layout import Layout
@@ -39,13 +40,13 @@ from mncover.types import Settings, Text, __version__, are_texts, brief
 
 # 1: the first. 2: masks, a map of mnCover for each context, and what each text adds to it;
 # suites of tests, and the case of each text. 3: any criteria, each with its maps and new cells;
-# signatures and owners, if they were kept.
+# signatures, owners and what calibration texts reach, if they were kept.
 FORMAT_VERSION = 3
 
 DEFAULT_NAME = "run.mncover"
 HEADER, TEXTS, PROBABILITIES = "header.json", "texts.json", "probabilities.npy"
 SUITES, SIGNATURES, SPACE = "suites.json", "signatures.npy", "space/"
-OWNERS = "owners.npy"
+OWNERS, CALIBRATION = "owners.npy", "calibration/"
 # Of members of JSON: each byte may make an object. Texts are about a tenth when compressed.
 FREE, RATIO = 2**24, 30
 
@@ -91,6 +92,9 @@ def _optional_contents(data: CoverageData) -> Iterator[_Content]:
             yield f"{SPACE}{name}.npy", partial(to_npy, array), True
     if data.owners is not None:
         yield OWNERS, partial(to_npy, data.owners), True
+    if data.calibration is not None:
+        for name, array in data.calibration.arrays().items():
+            yield f"{CALIBRATION}{name}.npy", partial(to_npy, array), True
     if data.outlines:
         yield SUITES, partial(_json, data.outlines), True
 
@@ -247,6 +251,8 @@ def _read(archive: zipfile.ZipFile) -> CoverageData:
         raise DataFileError("its probabilities do not fit its labels")
     data.table.check(len(data.runs), len(data.contexts))
     data.owners = _owners(archive, sums, data)
+    about = _arrays(archive, sums, CALIBRATION), data.identity.layout, data.identity.names
+    data.calibration = Calibration.from_arrays(*about)
     _check_cases(data)
     return data
 
@@ -257,13 +263,17 @@ def _signatures(
     """Return how signatures were made, and the signatures; nothing if none were kept."""
     if SIGNATURES not in sums:
         return None, np.empty((n, 0), dtype=np.float16)
-    names = [name for name in sums if name.startswith(SPACE)]
-    arrays = {n.removeprefix(SPACE)[:-4]: from_npy(_member(archive, n, sums)) for n in names}
-    space = SignatureSpace.from_arrays(arrays)
+    space = SignatureSpace.from_arrays(_arrays(archive, sums, SPACE))
     signatures = _array(_member(archive, SIGNATURES, sums), "<f2")
     if signatures.shape[1:] != (space.size,):
         raise DataFileError("its signatures do not fit their projection")
     return space, signatures
+
+
+def _arrays(archive: zipfile.ZipFile, sums: dict[str, str], folder: str) -> dict[str, Any]:
+    """Return the arrays of a folder by name."""
+    names = [name for name in sums if name.startswith(folder)]
+    return {n.removeprefix(folder)[:-4]: from_npy(_member(archive, n, sums)) for n in names}
 
 
 def _owners(archive: zipfile.ZipFile, sums: dict[str, str], data: CoverageData) -> Owners | None:
@@ -311,12 +321,16 @@ def _member(archive: zipfile.ZipFile, name: str, sums: dict[str, str]) -> bytes:
     return content
 
 
+# What stands in a column that not every file has.
+_UNKNOWN = {"owner": UNKNOWN, "owned": 0.0, "outside": np.nan}
+
+
 def _column(archive: zipfile.ZipFile, name: str, header: dict[str, Any], n: int) -> NDArray[Any]:
     """Return a column of the table; one that came later than the file is unknown."""
     member, sums = f"table/{name}.npy", header["checksums"]
     later = header["version"] == 1 and name == "case"
-    if later or (name in ("owner", "owned") and member not in sums):
-        return np.full(n, 0.0 if name == "owned" else UNKNOWN, dtype=COLUMNS[name])
+    if later or (name in _UNKNOWN and member not in sums):
+        return np.full(n, _UNKNOWN.get(name, UNKNOWN), dtype=COLUMNS[name])
     return _array(_member(archive, member, sums), COLUMNS[name])
 
 

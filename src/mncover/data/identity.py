@@ -14,6 +14,7 @@ from mncover.types import Settings
 COUNTS = ("words", "words_kept", "pairs", "pairs_kept")
 LISTS = ("top_words", "low_words", "top_pairs", "low_pairs")
 MAX_CELLS = 100_000  # what a stranger's file may ask memory for
+OF_ALL = "-of-all"  # behind a criterion's name: its share of all cells, not of the reachable ones
 
 # A word, or two words of a pair, with its score.
 Scored = tuple[str, float]
@@ -107,8 +108,13 @@ class Identity:
 
     @property
     def main(self) -> Measured:
-        """The criterion that novelty and redundancy are about: the first."""
+        """The criterion that novelty is about: the first."""
         return self.criteria[0]
+
+    def metric(self, name: str | None) -> tuple[Measured, bool]:
+        """Return the criterion of a metric, by default the main one, and whether of all cells."""
+        asked = self.main.name if name is None else name
+        return self.criterion(asked.removesuffix(OF_ALL)), asked.endswith(OF_ALL)
 
     def criterion(self, name: str) -> Measured:
         """Return a criterion that was measured; refuse another."""

@@ -1,4 +1,4 @@
-"""Which text first hit a cell, for a fixed sample of neurons: what makes a later text redundant.
+"""Which text first hit a cell, for a fixed sample of neurons: what a later text repeats.
 
 A cell is owned by the first text that hit it, in the order of the run. The owner of a text is the
 earlier text that owns more of its cells than any other. It is a sample because a row number for
@@ -86,13 +86,17 @@ class Block(NamedTuple):
 
 
 class Owned(NamedTuple):
-    """The row of each text's owner, or UNKNOWN, and the share of the text's cells it owns."""
+    """The row of each text's owner, or UNKNOWN, and the share of the text's cells it owns.
+
+    `outside` is the share of a text's sampled values that hit no cell, NaN if it is not known.
+    """
 
     owner: ArrayLike
     share: ArrayLike
+    outside: ArrayLike
 
 
-NOT_OWNED = Owned(UNKNOWN, 0.0)
+NOT_OWNED = Owned(UNKNOWN, 0.0, np.nan)
 
 
 def with_first_hits(owners: Owners, rows: NDArray[np.int64], blocks: Iterable[Block]) -> Owners:

@@ -8,74 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mncover.data import maps
+from mncover.data.calibration import Calibration, Yardstick, yardstick
+from mncover.data.counts import Count, Tally
+from mncover.data.gains import novelty
 from mncover.data.identity import Identity, Measured
-from mncover.data.layout import Layout
 from mncover.data.store import CoverageData
 from mncover.data.table import UNKNOWN
 from mncover.data.threads import in_threads
-from mncover.types import Settings, html_table, percent
+from mncover.types import html_table, percent
 
 if TYPE_CHECKING:
     from mncover.report.frames import Frame, Tables
     from mncover.suites.judging import Outcome
 
-# A text is redundant if at most this share of what it makes the model do is new.
-REDUNDANT_AT = 0.01
-
-
-@dataclass(frozen=True, slots=True)
-class Count:
-    """How many cells were covered, of how many, and how many of them can be reached at all."""
-
-    covered: int = 0
-    total: int = 0
-    reachable: int = 0
-
-    def __add__(self, other: Count) -> Count:
-        return Count(
-            self.covered + other.covered, self.total + other.total, self.reachable + other.reachable
-        )
-
-    @property
-    def share(self) -> float:
-        """The covered share of all cells, 0 to 1."""
-        return self.covered / self.total if self.total else 0.0
-
-    @property
-    def share_of_reachable(self) -> float:
-        """The covered share of the cells that can be reached, 0 to 1."""
-        return self.covered / self.reachable if self.reachable else 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Tally:
-    """Cells of both kinds of neuron, and the weighted share that a criterion is."""
-
-    word: Count
-    attention: Count
-    attention_weight: float
-
-    @property
-    def share(self) -> float:
-        """(word + weight · attention) hits over all cells weighted alike."""
-        return self._weighted(self.word.total, self.attention.total)
-
-    @property
-    def share_of_reachable(self) -> float:
-        """The share, if cells that no text can reach are left out of the total."""
-        return self._weighted(self.word.reachable, self.attention.reachable)
-
-    def _weighted(self, word: int, attention: int) -> float:
-        weight = self.attention_weight
-        total = word + weight * attention
-        covered = self.word.covered + weight * self.attention.covered
-        return covered / total if total else 0.0
+# A text adds little if at most this share of what it makes the model do is new.
+ADDS_LITTLE_AT = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,16 +57,29 @@ class Contribution:
     """What a context covers by one criterion: alone, beyond those before it, beyond all others."""
 
     tally: Tally
-    adds: float
-    only_here: float
+    new: Tally
+    own: Tally
+
+    @property
+    def adds(self) -> float:
+        """What the contexts before it do not cover, as a share of all cells."""
+        return self.new.share
+
+    @property
+    def only_here(self) -> float:
+        """What no other context covers, as a share of all cells."""
+        return self.own.share
 
 
 @dataclass(frozen=True, slots=True)
 class ContextResult:
     """One context: what it covers by each criterion, and how its texts fared.
 
-    `redundant` counts the texts whose novelty is at most the asked share, `accuracy` is the share
-    of labelled texts predicted right; both are None where they are not known.
+    `adds_little` counts the texts whose novelty is at most the asked share, `little_failing` those
+    among them that fail, or whose case does. `outside` is the mean share of a text's values that
+    no range holds. `accuracy` is the share of labelled texts predicted right. They are None where
+    they are not known. `judged` and `failing` count cases: those of tests, and labelled texts that
+    belong to no test.
     """
 
     name: str
@@ -121,7 +87,9 @@ class ContextResult:
     truncated: int
     empty: int
     by: Mapping[str, Contribution]
-    redundant: int | None
+    adds_little: int | None
+    little_failing: int | None
+    outside: float | None
     labelled: int
     wrong: int
     judged: int = 0
@@ -129,7 +97,7 @@ class ContextResult:
 
     @property
     def failure_rate(self) -> float | None:
-        """The failing share of the cases judged, if the context is a test; else None."""
+        """The failing share of the cases judged; None if none was."""
         return self.failing / self.judged if self.judged else None
 
     @property
@@ -140,6 +108,10 @@ class ContextResult:
     def share(self, criterion: str) -> float:
         """Return what this context alone covers by a criterion, 0 to 1."""
         return self.by[criterion].tally.share
+
+    def share_of_reachable(self, criterion: str) -> float:
+        """Return the same as a share of the cells that can be reached."""
+        return self.by[criterion].tally.share_of_reachable
 
     @property
     def cover(self) -> float:
@@ -174,10 +146,11 @@ class Result:
     identity: Identity
     criteria: Mapping[str, CriterionResult]
     contexts: tuple[ContextResult, ...]
-    redundant_at: float
+    adds_little_at: float
     interrupted: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()  # of which suites only a part was run, and which
     outcomes: tuple[Outcome, ...] = field(default=())
+    calibration: Calibration | None = field(default=None, compare=False)
     tables: Tables | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -188,6 +161,34 @@ class Result:
     def share(self, criterion: str) -> float:
         """Return what all texts together cover by a criterion, 0 to 1; refuse one not measured."""
         return self.criteria[self.identity.criterion(criterion).name].tally.share
+
+    def share_of_reachable(self, criterion: str) -> float:
+        """Return the same as a share of the cells that can be reached: what reports show first."""
+        return self.criteria[self.identity.criterion(criterion).name].tally.share_of_reachable
+
+    def yardstick(self, criterion: str | None = None) -> Yardstick | None:
+        """Return what as many random calibration texts reach; None if that is not known."""
+        name = criterion or self.main.name
+        return yardstick(
+            self.calibration, self.identity, self.identity.criterion(name), self.n_texts
+        )
+
+    @property
+    def judged(self) -> int:
+        """How many cases are known to pass or to fail."""
+        return sum(context.judged for context in self.contexts)
+
+    @property
+    def failing(self) -> int:
+        """How many cases fail."""
+        return sum(context.failing for context in self.contexts)
+
+    @property
+    def outside(self) -> float | None:
+        """The mean share of a text's values that no range holds; None if it is not known."""
+        known = [(c.outside, c.texts) for c in self.contexts if c.outside is not None]
+        texts = sum(n for _, n in known)
+        return sum(share * n for share, n in known) / texts if texts else None
 
     @property
     def cover(self) -> float:
@@ -239,13 +240,15 @@ class Result:
     def _repr_html_(self) -> str:
         """Return what a notebook shows: totals, and a row for each context."""
         criteria = self.criteria.values()
-        names = ["context", "texts", *(f"{c.title} %" for c in criteria)]
+        names = ["test", "texts", *(f"{c.title} %" for c in criteria)]
         rows = []
         for context in self.contexts:
-            shares = [context.share(name) for name in self.criteria]
-            shown = (*shares, context.adds, context.only_here, context.failure_rate)
+            shares = [context.share_of_reachable(name) for name in self.criteria]
+            main = context.main.new.share_of_reachable, context.main.own.share_of_reachable
+            shown = (*shares, *main, context.failure_rate)
             rows.append([context.name, f"{context.texts:,}", *map(percent, shown)])
-        title = ", ".join(f"{c.title} {percent(c.tally.share)} %" for c in criteria)
+        totals = [f"{c.title} {percent(c.tally.share_of_reachable)} %" for c in criteria]
+        title = f"{', '.join(totals)} of the reachable bins"
         names += ["adds %", "only here %", "failing %"]
         return html_table(f"{title} of {self.identity.model}", names, rows)
 
@@ -277,12 +280,16 @@ def weigh(
 
 
 def summarize(
-    data: CoverageData, outcomes: Sequence[Outcome] = (), redundant_at: float = REDUNDANT_AT
+    data: CoverageData,
+    outcomes: Sequence[Outcome] = (),
+    adds_little_at: float = ADDS_LITTLE_AT,
+    failing: NDArray[np.bool_] | None = None,
 ) -> Result:
     """Compute all numbers of a measurement; maps are unpacked a few at a time, twice.
 
-    `outcomes` say how the tests of its suites went. A text counts as redundant if its novelty is
-    at most `redundant_at`.
+    `outcomes` say how the tests of its suites went, `failing` which rows belong to a case that
+    fails; `suites.judging.result_of` finds both. A text adds little if its novelty is at most
+    `adds_little_at`.
     """
     criteria: dict[str, CriterionResult] = {}
     by: list[dict[str, Contribution]] = [{} for _ in data.contexts]
@@ -290,12 +297,20 @@ def summarize(
         parts, criteria[measured.name] = _contributions(data, measured)
         for context, part in zip(by, parts, strict=True):
             context[measured.name] = part
-    redundant = novelty(data) <= redundant_at
-    contexts = tuple(_context(data, n, one, redundant, outcomes) for n, one in enumerate(by))
+    little = novelty(data) <= adds_little_at
+    fails = misclassified(data) if failing is None else failing
+    contexts = tuple(_context(data, n, one, little, fails, outcomes) for n, one in enumerate(by))
     interrupted = tuple(run.suite or run.id for run in data.incomplete)
     chosen = tuple(f"{run.suite}: {run.part}" for run in data.runs if run.part)
-    found = criteria, contexts, redundant_at, interrupted, chosen
-    return Result(data.identity, *found, tuple(outcomes))
+    found = criteria, contexts, adds_little_at, interrupted, chosen
+    return Result(data.identity, *found, tuple(outcomes), data.calibration)
+
+
+def misclassified(data: CoverageData) -> NDArray[np.bool_]:
+    """Return which labelled texts were given another class than their label."""
+    label, prediction = data.table["label"], data.table["prediction"]
+    wrong: NDArray[np.bool_] = (label != prediction) & (label != UNKNOWN) & (prediction != UNKNOWN)
+    return wrong
 
 
 def _contributions(
@@ -310,15 +325,15 @@ def _contributions(
     def tally(bits: maps.Bits) -> Tally:
         return weigh(identity, bits, measured, length)[0]
 
-    def only_here(context: str) -> tuple[Tally, float]:
+    def only_here(context: str) -> tuple[Tally, Tally]:
         bits = data.map_of(context, name, length)
-        return tally(bits), tally(bits & ~twice).share
+        return tally(bits), tally(bits & ~twice)
 
     once = maps.empty_map(identity.layout.cropped(length), measured.cells)
     twice = once.copy()
-    adds: list[float] = []
+    adds: list[Tally] = []
     for _, bits in data.each_map(name, length):
-        adds.append(tally(bits & ~once).share)
+        adds.append(tally(bits & ~once))
         twice |= once & bits
         once |= bits
     alone = in_threads(only_here, data.contexts)
@@ -330,13 +345,18 @@ def _context(
     data: CoverageData,
     number: int,
     by: Mapping[str, Contribution],
-    redundant: NDArray[np.bool_],
+    little: NDArray[np.bool_],
+    fails: NDArray[np.bool_],
     outcomes: Sequence[Outcome],
 ) -> ContextResult:
     table, name = data.table, data.contexts[number]
     mine = table["context"] == number
     labelled = mine & (table["label"] != UNKNOWN) & (table["prediction"] != UNKNOWN)
+    alone = labelled & (table["case"] == UNKNOWN)  # a text that is a case by itself
+    wrong = table["label"] != table["prediction"]
     ordered = table.ordered(data.identity.main.name, mine)
+    outside = table["outside"][mine]
+    outside = outside[~np.isnan(outside)]
     # A test that was run twice counts twice.
     tests = [outcome for outcome in outcomes if outcome.test.name == name]
     return ContextResult(
@@ -345,56 +365,14 @@ def _context(
         truncated=int(table["truncated"][mine].sum()),
         empty=int((table["length"][mine] == 0).sum()),
         by=by,
-        redundant=int(redundant[mine].sum()) if ordered else None,
+        adds_little=int(little[mine].sum()) if ordered else None,
+        little_failing=int((little & fails)[mine].sum()) if ordered else None,
+        outside=float(outside.mean(dtype=np.float64)) if len(outside) else None,
         labelled=int(labelled.sum()),
-        wrong=int((table["label"] != table["prediction"])[labelled].sum()),
-        judged=sum(test.judged for test in tests),
-        failing=sum(test.failing for test in tests),
+        wrong=int(wrong[labelled].sum()),
+        judged=sum(test.judged for test in tests) + int(alone.sum()),
+        failing=sum(test.failing for test in tests) + int(wrong[alone].sum()),
     )
-
-
-def novelty(data: CoverageData) -> NDArray[np.float64]:
-    """Return, for each text, how much of what it made the model do was new, 0 to 1.
-
-    That is, of the neurons it touched, the share in which it hit a cell that no text before it
-    in its run had hit, by the main criterion, the two kinds weighted as in it. Unlike the gain it
-    does not grow with the text's length. NaN where the order of the run was not kept.
-    """
-    table = data.table
-    hidden, attention = table.new[data.identity.main.name]
-    new = hidden + data.identity.settings.attention_weight * attention
-    # A text without tokens touches nothing: nothing of it was new.
-    shares = new / np.maximum(touched_neurons(data.identity, table["length"]), 1.0)
-    return np.where(hidden == UNKNOWN, np.nan, shares)
-
-
-def touched_neurons(identity: Identity, lengths: NDArray[Any]) -> NDArray[np.float64]:
-    """Return how many neurons a text of each length touches, the two kinds weighted."""
-    layout, weight = identity.layout, identity.settings.attention_weight
-    distinct, which = np.unique(lengths, return_inverse=True)
-    touched = layout.touched_neurons
-    found = [touched("hidden", n) + weight * touched("attention", n) for n in distinct.tolist()]
-    return np.array(found, dtype=np.float64)[which]
-
-
-def gains(data: CoverageData, criterion: str, rows: Any = slice(None)) -> NDArray[np.float64]:
-    """Return what each text added to a criterion; NaN where the order was not kept."""
-    new, identity = data.table.new[criterion][:, rows], data.identity
-    cells = identity.criterion(criterion).cells
-    shares = gain_share(identity.layout, identity.settings, cells, *new)
-    return np.where(new[0] == UNKNOWN, np.nan, shares)
-
-
-def gain_share(
-    layout: Layout, settings: Settings, cells: int, new_hidden: Any, new_attention: Any
-) -> Any:
-    """Return newly hit cells, numbers or arrays of them, as a share of all cells."""
-    totals = {"hidden": 0, "attention": 0}
-    for site in layout.sites:
-        totals[site.kind] += layout.neurons(site) * cells
-    weight = settings.attention_weight
-    new = np.asarray(new_hidden) + weight * np.asarray(new_attention)
-    return new / (totals["hidden"] + weight * totals["attention"])
 
 
 def below(share: float, fail_under: float) -> bool:

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mncover.data import maps
+from mncover.data.calibration import Calibration
 from mncover.data.identity import Identity, Run
 from mncover.data.owners import Owners
 from mncover.data.owners import united as united_owners
@@ -77,8 +78,9 @@ class CoverageData:
     Where a criterion may be named, the default is the main one.
     """
 
-    def __init__(self, identity: Identity) -> None:
+    def __init__(self, identity: Identity, calibration: Calibration | None = None) -> None:
         self.identity = identity
+        self.calibration = calibration  # None in a file that does not have it
         self.runs: list[Run] = []
         # Of the suites of tests, by the run's id: what `suites.model.Outline.to_json` returned.
         self.outlines: dict[str, dict[str, Any]] = {}
@@ -213,7 +215,7 @@ class CoverageData:
     def union(self, other: CoverageData) -> CoverageData:
         """Return what both measured; rows that both have are kept once."""
         self.identity.require_same(other.identity)
-        united = CoverageData(replace(self.identity))
+        united = CoverageData(replace(self.identity), self.calibration or other.calibration)
         united.outlines = {**self.outlines, **other.outlines}
         united.space = self.space or other.space
         united.runs = sorted({*self.runs, *other.runs}, key=lambda run: (run.created, run.id))

@@ -21,7 +21,8 @@ UNKNOWN = -1
 
 # Column -> type. `case` numbers the cases of a suite of tests, or is UNKNOWN. `owner` is the row of
 # the earlier text that was the first to hit more of a text's cells than any other, or UNKNOWN, and
-# `owned` the share that it hit first (`owners.py`).
+# `owned` the share that it hit first (`owners.py`). `outside` is the share of a text's values that
+# no range holds, over the same sample of neurons; NaN if it is not known.
 COLUMNS: dict[str, str] = {
     "run": "<i4",
     "number": "<i8",
@@ -34,6 +35,7 @@ COLUMNS: dict[str, str] = {
     "prediction": "<i4",
     "owner": "<i4",
     "owned": "<f4",
+    "outside": "<f4",
 }
 NEW_TYPE = "<i8"
 
@@ -75,7 +77,7 @@ class Table:
     ) -> Table:
         """Return a table of the given columns; a single value stands for every row.
 
-        Owners may be left out if they are not known.
+        Owners and `outside` may be left out if they are not known.
         """
         n = len(texts)
         signs = np.empty((n, 0), dtype=np.float16) if signatures is None else signatures
@@ -83,7 +85,7 @@ class Table:
         def full(values: Any, shape: tuple[int, ...], kind: str) -> NDArray[Any]:
             return np.array(np.broadcast_to(np.asarray(values), shape), dtype=kind)
 
-        given = {"owner": UNKNOWN, "owned": 0.0, **columns}
+        given = {"owner": UNKNOWN, "owned": 0.0, "outside": np.nan, **columns}
         known = {name: full(given[name], (n,), kind) for name, kind in COLUMNS.items()}
         added = {name: full(cells, (2, n), NEW_TYPE) for name, cells in new.items()}
         return cls(known, added, probabilities.astype("<f4"), tuple(texts), signs)
@@ -152,6 +154,9 @@ class Table:
         for name, (low, end) in limits.items():
             if not ((self[name] >= low) & (self[name] < end)).all():  # not so for NaN
                 raise DataFileError(f"the column '{name}' of its table has values out of range")
+        outside = self["outside"][~np.isnan(self["outside"])]
+        if not ((outside >= 0) & (outside <= 1)).all():
+            raise DataFileError("the column 'outside' of its table has values out of range")
 
 
 def _stacked(tables: Sequence[Signatures]) -> Signatures:

@@ -221,7 +221,7 @@ def batch_limits(device: torch.device, n: int, batch_size: int | None) -> tuple[
 
 
 def _is_large(device: torch.device) -> bool:
-    if device.type != "cuda":
+    if device.type != "cuda" or not torch.cuda.is_available():
         return False
     return bool(torch.cuda.get_device_properties(device).total_memory > LARGE_GPU)
 

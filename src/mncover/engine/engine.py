@@ -5,7 +5,6 @@ It measures and keeps no results; maps are handed in. `Coverage` is the one that
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -16,17 +15,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from mncover.criteria.base import Criterion, Group, grouped
+from mncover.criteria.base import Criterion, Group, grouped, reachable_rows
+from mncover.data.calibration import Calibration
 from mncover.data.files import cache_folder
+from mncover.data.gains import gain_share
 from mncover.data.identity import Identity, Measured
 from mncover.data.maps import check_size
-from mncover.data.places import Room, free_disk, in_bytes
-from mncover.data.results import gain_share
+from mncover.data.places import Room
 from mncover.data.signatures import SignatureSpace
 from mncover.engine import ranges as calibration
 from mncover.engine.batches import Tokens
 from mncover.engine.first_hits import FirstHits, alone, kernels_in_order
-from mncover.engine.fused import lengths_to_try, with_fused_attention
+from mncover.engine.fused import fused_taps
 from mncover.engine.kernels import AUTO, kernels_for
 from mncover.engine.kernels.base import Array, Bounds, Target
 from mncover.engine.loading import fingerprint_model, fingerprint_tokenizer
@@ -47,6 +47,7 @@ from mncover.engine.signatures import PoolReader, Projection, projections_on
 from mncover.engine.subject import Subject
 from mncover.engine.taps import find_taps
 from mncover.engine.windows import RunTexts, Window, Windows, Wrap
+from mncover.engine.yardstick import describe
 from mncover.errors import MismatchError, NotCalibratedError, SettingsError
 from mncover.report.progress import bar
 from mncover.types import Settings, Text
@@ -89,17 +90,16 @@ class Engine:
             self.room.require_memory()
         self.kernels = kernels_for(self.layout, subject.device, kernels)
         if self.kernels.fuses(self.groups):
-            lengths = len(lengths_to_try(settings.max_length))
-            with self.bar("Compiling", lengths) as advance:  # the first time on a machine
-                what = self.taps, self.kernels, settings.max_length, advance
-                self.taps = with_fused_attention(*what)
+            self.taps = fused_taps(self.taps, self.kernels, settings.max_length, self.bar)
         if masks is not None:
             masks.require_tokenizer(self.tokenizer_fingerprint)
         self.signatures = signatures
         self.space: SignatureSpace | None = None
         self._projections: tuple[Projection, ...] = ()
         self.ranges: Ranges | None = None
+        self.calibration: Calibration | None = None
         self._bounds: Bounds | None = None
+        self._reachable: dict[str, list[NDArray[np.int64]]] | None = None
 
     @cached_property
     def model_fingerprint(self) -> str:
@@ -172,14 +172,25 @@ class Engine:
             labels=tuple(self.subject.labels),
             calibration_texts=ranges.texts,
             masks=None if self.masks is None else self.masks.summary(),
-            criteria=tuple(self._measured(one, ranges) for one in self.criteria.values()),
+            criteria=tuple(map(self._measured, self.criteria.values())),
         )
 
-    def _measured(self, criterion: Criterion, ranges: Ranges) -> Measured:
-        cells = criterion.cells(self.settings)
-        counts = criterion.reachable(self.layout, ranges.low, ranges.high, cells)
-        reachable = tuple(tuple(int(n) for n in groups) for groups in counts)
+    def _measured(self, criterion: Criterion) -> Measured:
+        cells, rows = criterion.cells(self.settings), self.reachable[criterion.name]
+        reachable = tuple(tuple(one.sum(axis=1).tolist()) for one in rows)
         return Measured(criterion.name, criterion.title, cells, reachable)
+
+    @property
+    def reachable(self) -> dict[str, list[NDArray[np.int64]]]:
+        """How many cells of each criterion can be reached, by site: [groups, rows]."""
+        if self._reachable is None:
+            ranges = self.require_ranges()
+            given = self.layout, ranges.low, ranges.high
+            self._reachable = {
+                name: reachable_rows(one, *given, one.cells(self.settings))
+                for name, one in self.criteria.items()
+            }
+        return self._reachable
 
     def require_same_subject(self, identity: Identity) -> None:
         """Refuse data that was measured on another model or tokenizer, or with other masks."""
@@ -213,23 +224,16 @@ class Engine:
 
     def calibrate(self, texts: Sequence[Text], cache: bool) -> Ranges:
         """Return the ranges over texts, from the cache if they are there."""
-        path = None
-        if cache:
-            digests = self.model_fingerprint, self.tokenizer_fingerprint
-            key = calibration.cache_key(*digests, texts, self.taps, self.settings.max_length)
-            path = self._room_for(cache_folder("ranges") / f"{key}.safetensors")
-        what = self.taps, self.kernels, texts, self.batch_size
-        with self.bar("Calibrating", len(texts)) as advance:
-            return calibration.calibrate(*what, advance, path)
+        path = calibration.kept_at(self.cache_path(texts), self.room.ranges) if cache else None
+        with self.bar("Calibrating", len(texts)) as tell:
+            what = self.taps, self.kernels, texts, self.batch_size
+            return calibration.calibrate(*what, tell, path)
 
-    def _room_for(self, path: Path) -> Path | None:
-        """Return where ranges are cached; None if they are not there and would not fit."""
-        free = free_disk(path.parent)
-        if path.exists() or self.room.ranges < free:
-            return path
-        takes = f"they take {in_bytes(self.room.ranges)}, and {in_bytes(free)} are free"
-        warnings.warn(f"cannot cache the ranges in {path.parent}: {takes}.", stacklevel=3)
-        return None
+    def cache_path(self, texts: Sequence[Text]) -> Path:
+        """Return the file that keeps the ranges over texts."""
+        digests = self.model_fingerprint, self.tokenizer_fingerprint
+        key = calibration.cache_key(*digests, texts, self.taps, self.settings.max_length)
+        return cache_folder("ranges") / f"{key}.safetensors"
 
     @property
     def setup(self) -> Setup:
@@ -238,11 +242,24 @@ class Engine:
 
     def use_ranges(self, ranges: Ranges) -> None:
         """Cut bins by these ranges from now on."""
-        self.ranges = ranges
+        self.ranges, self._reachable = ranges, None
         if ranges.space is not None:
             self.use_space(ranges.space)
         to_device = self.kernels.to_device
         self._bounds = Bounds(to_device(ranges.low), to_device(ranges.high))
+
+    def settle(self, ranges: Ranges, texts: Sequence[Text], draw: bool, cache: bool) -> None:
+        """Do the same, and describe the texts; with `draw`, by what random ones of them reach.
+
+        Draws from texts that widen earlier ranges would not be draws from all of them.
+        """
+        before = self.ranges
+        self.use_ranges(ranges)
+        try:
+            self.calibration = describe(self, texts, draw and before is None, cache)
+        except BaseException:
+            self.ranges = before  # otherwise the next call would widen what it finds
+            raise
 
     # Signatures.
 
@@ -290,10 +307,7 @@ class Engine:
     def first_gains(
         self, cases: Sequence[Sequence[Text]], bits: Array, criterion: str, advance: Advance
     ) -> NDArray[np.float64] | None:
-        """Return what each case adds to a map and to the cases before it, and add all to the map.
-
-        None if the kernels have no loops for that.
-        """
+        """Add cases to a map; return what each adds, or None if kernels have no loops for that."""
         setup = alone(self.setup, self.group(criterion))
         kernels = kernels_in_order(setup)
         if kernels is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +23,17 @@ LENGTHS = (12, 24, 48, 96, 200)  # to try, beside the longest there may be
 def lengths_to_try(max_length: int) -> list[int]:
     """Return the lengths of the texts on which attention is tried."""
     return sorted({min(n, max_length) for n in (*LENGTHS, max_length)})
+
+
+def fused_taps(
+    taps: Taps,
+    kernels: Kernels,
+    max_length: int,
+    bar: Callable[[str, int], AbstractContextManager[Callable[[int], None]]],
+) -> Taps:
+    """Return such taps if they are possible, with a bar: the first time, programs are compiled."""
+    with bar("Compiling", len(lengths_to_try(max_length))) as advance:
+        return with_fused_attention(taps, kernels, max_length, advance)
 
 
 def with_fused_attention(

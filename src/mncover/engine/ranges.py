@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from mncover.data.files import Unfinished
 from mncover.data.layout import Layout
+from mncover.data.places import free_disk, in_bytes
 from mncover.data.schema import OneOf, Whole, check_shape
 from mncover.data.signatures import SignatureSpace, learn_space, reference_places
 from mncover.data.table import Signatures
@@ -44,13 +45,15 @@ _ABOUT = {"format": OneOf((FORMAT,)), "texts": Whole(), "layout": {}}
 class Ranges:
     """Low and high of every slot of a layout; a neuron that no text reached has low > high.
 
-    `space` is how states become signatures. Until all texts were run there is `pooled` instead:
-    the pooled states, part by part, of those texts that are kept to learn it from.
+    `lengths` counts the texts of each length. `space` is how states become signatures. Until all
+    texts were run there is `pooled` instead: the pooled states, part by part, of those texts that
+    are kept to learn it from.
     """
 
     layout: Layout
     low: NDArray[np.float32]
     high: NDArray[np.float32]
+    lengths: NDArray[np.int64]
     texts: int = 0
     space: SignatureSpace | None = None
     pooled: tuple[Signatures, ...] = ()
@@ -61,7 +64,8 @@ class Ranges:
         low = np.full(layout.slots, np.inf, dtype=np.float32)
         high = np.full(layout.slots, -np.inf, dtype=np.float32)
         pooled = tuple(np.empty((0, pool.width), np.float16) for pool in pools_of(layout))
-        return cls(layout, low, high, pooled=pooled)
+        lengths = np.zeros(layout.sites[0].rows + 1, dtype=np.int64)
+        return cls(layout, low, high, lengths, pooled=pooled)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -75,7 +79,8 @@ class Ranges:
         if self.layout != other.layout:
             raise MismatchError("cannot merge ranges: they belong to models of another shape.")
         low, high = np.minimum(self.low, other.low), np.maximum(self.high, other.high)
-        return Ranges(self.layout, low, high, self.texts + other.texts, self.space or other.space)
+        both = self.lengths + other.lengths, self.texts + other.texts
+        return Ranges(self.layout, low, high, *both, self.space or other.space)
 
     def forget_future(self) -> None:
         """In a causal model, take the ranges from attention to later positions: no neurons."""
@@ -88,7 +93,11 @@ class Ranges:
     def save(self, path: Path) -> None:
         """Write the ranges to a file, replacing it in one step."""
         about = {"format": FORMAT, "texts": self.texts, "layout": self.layout.to_json()}
-        arrays: dict[str, NDArray[Any]] = {"low": self.low, "high": self.high}
+        arrays: dict[str, NDArray[Any]] = {
+            "low": self.low,
+            "high": self.high,
+            "lengths": self.lengths,
+        }
         arrays |= {f"pooled.{i}": states for i, states in enumerate(self.pooled)}
         if self.space is not None:
             arrays |= {f"space.{name}": array for name, array in self.space.arrays().items()}
@@ -106,9 +115,12 @@ class Ranges:
         low, high = (arrays.get(name, np.empty(0)) for name in ("low", "high"))
         if any(one.shape != (layout.slots,) or one.dtype != wanted for one in (low, high)):
             raise DataFileError(f"{path}: its arrays are not those that its header gives.")
+        lengths = arrays.get("lengths", np.empty(0))
+        if lengths.shape != (layout.sites[0].rows + 1,) or lengths.dtype != np.int64:
+            raise DataFileError(f"{path}: its arrays are not those that its header gives.")
         inside = {n.removeprefix("space."): a for n, a in arrays.items() if n.startswith("space.")}
         space = SignatureSpace.from_arrays(inside) if inside else None
-        return cls(layout, low, high, about["texts"], space, _pooled(arrays, layout, path))
+        return cls(layout, low, high, lengths, about["texts"], space, _pooled(arrays, layout, path))
 
 
 def _pooled(arrays: dict[str, NDArray[Any]], layout: Layout, path: Path) -> tuple[Signatures, ...]:
@@ -121,6 +133,16 @@ def _pooled(arrays: dict[str, NDArray[Any]], layout: Layout, path: Path) -> tupl
     if [(one.dtype, one.shape) for one in found] != wanted:
         raise DataFileError(f"{path}: its pooled states are damaged.")
     return found
+
+
+def kept_at(path: Path, size: int) -> Path | None:
+    """Return where ranges are cached; None if they are not there and would not fit."""
+    free = free_disk(path.parent)
+    if path.exists() or size < free:
+        return path
+    takes = f"they take {in_bytes(size)}, and {in_bytes(free)} are free"
+    warnings.warn(f"cannot cache the ranges in {path.parent}: {takes}.", stacklevel=4)
+    return None
 
 
 CHUNK = 4096
@@ -165,7 +187,7 @@ def calibrate(
     bounds = Bounds(kernels.to_device(ranges.low), kernels.to_device(ranges.high))
     reader = WidenReader(kernels, bounds)
     places = reference_places(len(texts), [states.shape[1] for states in ranges.pooled])
-    left = texts[ranges.texts :]
+    left, most = texts[ranges.texts :], len(ranges.lengths)
     cuts = cut_in_pieces(taps.subject, len(left), chunk)
     with in_pieces(taps.subject, left, layout.sites[0].rows, cuts) as pieces:
         for piece in pieces:
@@ -175,7 +197,9 @@ def calibrate(
             pairs = zip(ranges.pooled, states, strict=True)
             pooled = tuple(np.concatenate([before, now]) for before, now in pairs)
             low, high = map(kernels.to_numpy, bounds)
-            ranges = Ranges(layout, low, high, ranges.texts + len(piece.texts), pooled=pooled)
+            lengths = ranges.lengths + np.bincount(piece.tokens.lengths, minlength=most)
+            texts_done = ranges.texts + len(piece.texts)
+            ranges = Ranges(layout, low, high, lengths, texts_done, pooled=pooled)
             ranges.forget_future()
             if partial is not None and ranges.texts < len(texts):
                 _keep(ranges, partial.path)

@@ -243,6 +243,7 @@ class Recorder:
                 prediction=self.engine.subject.predictions(probabilities),
                 owner=owned.owner,
                 owned=owned.share,
+                outside=owned.outside,
             )
         )
 
@@ -294,7 +295,7 @@ class SuiteRun:
         """Measure the suite, or what is left of it, and write the data file."""
         data = self.unfinished.load(self._read, _texts_in)
         if data is None:
-            data = CoverageData(self.engine.identity())
+            data = CoverageData(self.engine.identity(), self.engine.calibration)
             run = Run.start(*self.suite.origin)
         else:
             run = data.runs[-1]
@@ -351,8 +352,7 @@ def _outline(engine: Engine, suite: Rows, classes: How) -> Outline | None:
 
     A model that does not classify is measured, but there is nothing to judge.
     """
-    subject = engine.subject
-    if suite.suite is None or subject.n_labels < 2:
+    if suite.suite is None or (subject := engine.subject).n_labels < 2:
         return None
     outline = Outline.of(suite.suite, classes)
     in_suite_classes(np.empty((0, subject.n_labels)), subject.labels, outline.labels, classes)

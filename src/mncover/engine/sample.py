@@ -188,6 +188,7 @@ class Owning:
         self.data, self.sampling = data, sampling
         self._seen: dict[Text, int] = {}
         self._rows = 0
+        self._outside = data.table["outside"].astype(np.float64)  # of all rows
         self._firsts(list(data.each_text()))
 
     def _firsts(self, texts: Sequence[Text]) -> tuple[Rows, Rows]:
@@ -211,9 +212,13 @@ class Owning:
         first = with_first_hits(before, rows[run], blocks)
         self.data.owners = table_of(first, before.shape)
         owner, share = np.full(len(texts), UNKNOWN), np.zeros(len(texts))
+        outside = np.full(len(texts), np.nan)
         for block in blocks:
             mine = run[block.texts]
             owner[mine], share[mine] = owners_of(first, rows[mine], block.cells)
+            outside[mine] = (block.cells == UNKNOWN).mean(axis=1)
         copies = firsts < rows
         owner[copies], share[copies] = firsts[copies], 1.0
-        return Owned(owner, share)
+        self._outside = np.append(self._outside, outside)
+        outside = np.where(np.isnan(outside), self._outside[firsts], outside)
+        return Owned(owner, share, outside)

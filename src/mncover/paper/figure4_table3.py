@@ -13,6 +13,7 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text as RichText
 
 from mncover.coverage import Coverage
+from mncover.data.calibration import to_reachable
 from mncover.errors import SettingsError
 from mncover.report.plots import comparison_figure, require_plotting, saturation_figure, save_figure
 from mncover.report.screen import Screen
@@ -31,10 +32,13 @@ PAPER_TABLE3 = (
 )
 
 
+_BINS = {False: "% of all bins", True: "% of the reachable bins"}
+
+
 def chosen_lists(
     suite: Rows, tests: Sequence[str] = (), limit: int | None = None
 ) -> dict[str, list[Text]]:
-    """Return the first texts of each test or context of a suite, or of those named."""
+    """Return the first texts of each test of a suite, or of those named."""
     found: dict[str, list[Text]] = {}
     for text, context in zip(suite.texts, suite.contexts, strict=True):
         found.setdefault(context, []).append(text)
@@ -65,20 +69,28 @@ def draw_curves(
     shuffles: int = 5,
     name: str = "curves",
     paper: dict[float, float] | None = None,
+    reachable: bool = False,
     console: Console | None = None,
 ) -> list[Curve]:
     """Measure the saturation curves of lists of texts; write CSV, text and figures to a folder.
 
     `suite` names the texts, `name` the figures' files; `paper` has the paper's mean reductions.
+    With `reachable`, coverage is a share of the bins that can be reached, not of all.
     """
     require_plotting()
     curves: list[Curve] = []
     for title, texts in lists.items():
         curves += cov.curve(title, texts, thresholds, range(shuffles))
+    if reachable:
+        identity = cov.engine.identity()
+        scales = {one.name: to_reachable(identity, one) for one in identity.criteria}
+        curves = [one.scaled(scales[one.criterion]) for one in curves]
     write_curves(curves, output)
     model = Path(cov.engine.subject.name).name
     figures = {
-        one.name: saturation_figure(curves, f"{one.title} of {model} by {suite}", one.name)
+        one.name: saturation_figure(
+            curves, f"{one.title} of {model} by {suite}", one.name, _BINS[reachable]
+        )
         for one in cov.engine.criteria.values()
     }
     _write(reduction_table(curves, paper), output / "reductions.txt", figures, name, console)

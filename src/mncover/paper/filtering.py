@@ -215,7 +215,7 @@ def reproduce_filtering(
         say(f"{suite_path}: no test {name!r}, so it is left out.")
     alone = [replace(chosen, tests=(test,)) for test in chosen.tests]
     parts = {one.tests[0].name: Rows.of_suite(suite_path, one) for one in alone}
-    cov.calibrate(train)
+    cov.calibrate(train, yardstick=False)
     data: list[CoverageData] = []
     for path, (name, part) in zip(_data_files(output), parts.items(), strict=False):
         say(f"{len(data) + 1} of {len(parts)}: {name} ({len(chosen[name].cases):,} cases)")

@@ -35,12 +35,12 @@ def opened(model: Any, tokenizer: Any = None) -> tuple[Any, Any, Any]:
     if isinstance(model, str | Path):
         pipeline = _pipeline(str(model), None if tokenizer is None else str(tokenizer))
         return pipeline, pipeline.model, pipeline.tokenizer
-    inner = getattr(model, "model", None)
-    if tokenizer is None and callable(getattr(model, "tokenizer", None)) and inner is not None:
-        return model, inner, model.tokenizer
-    if tokenizer is None:
+    from mncover.engine.wrapped import unwrapped
+
+    inner, its = unwrapped(model, tokenizer)
+    if its is None:
         raise ModelError("mncover_model takes a pipeline, a folder, or a model and its tokenizer.")
-    return model, model, tokenizer
+    return model, inner, its
 
 
 @cache

@@ -140,7 +140,7 @@ def numbers(result: Result) -> dict[str, float]:
 
 def failing_share(contexts: Iterable[ContextResult]) -> float | None:
     """Return the share of cases and labelled texts that fail; None if nothing can."""
-    counts = [(one.failing + one.wrong, one.judged + one.labelled) for one in contexts]
+    counts = [(one.failing, one.judged) for one in contexts]
     failing, judged = (sum(column) for column in zip(*counts, strict=True))
     return failing / judged if judged else None
 

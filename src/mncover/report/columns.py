@@ -1,4 +1,4 @@
-"""What a report is given to show, and the columns of the table of contexts.
+"""What a report is given to show, and the columns of the table of tests.
 
 Text, Markdown and HTML show the columns, and `--sort` goes by them. No torch here.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from rich.console import Console
@@ -25,7 +24,7 @@ from mncover.types import display_percent
 class View:
     """A data file with its numbers, and what to show of it; a report ignores what it cannot show.
 
-    `sort` is an order of contexts (`SORTS`), `heads` adds every attention head,
+    `sort` is an order of tests (`SORTS`), `heads` adds every attention head,
     `failures` is how many failing cases of each test to show, `texts` adds a row for each text,
     and `pretty` indents. `checks` are gates that were checked, and `changes` what
     differs from an earlier data file.
@@ -66,17 +65,25 @@ class Part:
         return None if self.number is None or not self.whole else self.number / self.whole
 
 
+@dataclass(frozen=True, slots=True)
+class Little:
+    """How many texts add little, and how many of these fail; None if it is not known."""
+
+    number: int | None
+    failing: int | None
+
+
 # A name, a count, a share, a part of a whole; None is an empty cell.
-Value = str | int | float | Part | None
+Value = str | int | float | Part | Little | None
 Order = Callable[[ContextResult], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of the table of contexts.
+    """A column of the table of tests.
 
     `key` is what `--sort` calls it, `order` what contexts are sorted by if not by its value,
-    `total` what the last row says of all contexts, and `short` a title for narrow tables.
+    `total` what the last row says of all tests, and `short` a title for narrow tables.
     """
 
     key: str
@@ -98,66 +105,65 @@ def shown(value: Value) -> str:
         return f"{value:,}"
     if value.number is None:
         return "-"
+    if isinstance(value, Little):
+        return f"{value.number:,}" + ("" if value.failing is None else f", {value.failing:,} fail")
     share = "" if value.share is None else f" ({display_percent(value.share, 0):>3} %)"
     return f"{value.number:,}{share}"
 
 
-def _wrong(context: ContextResult) -> Part:
-    return Part(context.wrong if context.labelled else None, context.labelled)
-
-
-def _failing(context: ContextResult) -> Part:
+def failing_part(context: ContextResult) -> Part:
+    """Return the cases of a test that fail."""
     return Part(context.failing if context.judged else None, context.judged)
 
 
-def _sum(part: Callable[[ContextResult], Part], result: Result) -> Part:
-    parts = [part(context) for context in result.contexts]
-    return Part(sum(p.number or 0 for p in parts), sum(p.whole for p in parts))
+def _little(context: ContextResult) -> Little:
+    return Little(context.adds_little, context.little_failing if context.judged else None)
 
 
-def _all_redundant(result: Result) -> Part:
-    numbers = [context.redundant for context in result.contexts]
-    return Part(None if None in numbers else sum(n or 0 for n in numbers), result.n_texts)
+def _all_failing(result: Result) -> Part:
+    return Part(result.failing, result.judged)
+
+
+def _all_little(result: Result) -> Little:
+    known = [context.adds_little for context in result.contexts]
+    number = None if None in known else sum(n or 0 for n in known)
+    failing = sum(context.little_failing or 0 for context in result.contexts)
+    return Little(number, failing if result.judged else None)
 
 
 NAME = Column(
     "name",
-    "Context",
+    "Test",
     lambda c: c.name or "(none)",
     total=lambda r: "Total",
     order=lambda c: c.name.casefold(),
 )
 TEXTS = Column("texts", "Texts", lambda c: c.texts, total=lambda r: r.n_texts)
-ADDS = Column("adds", "Adds %", lambda c: c.adds)
-ONLY = Column("only", "Only here %", lambda c: c.only_here, short="Only %")
-REDUNDANT = Column(
-    "redundant",
-    "Redundant",
-    lambda c: Part(c.redundant, c.texts),
-    total=_all_redundant,
-    order=lambda c: -1 if c.redundant is None else c.redundant,
+ADDS = Column("adds", "Adds %", lambda c: c.main.new.share_of_reachable)
+ONLY = Column("only", "Only %", lambda c: c.main.own.share_of_reachable)
+OUTSIDE = Column(
+    "outside",
+    "Out %",
+    lambda c: c.outside,
+    total=lambda r: r.outside,
+    order=lambda c: c.outside or 0.0,
+    applies=lambda r: r.outside is not None,
 )
-WRONG = Column(
-    "wrong",
-    "Wrong",
-    _wrong,
-    total=partial(_sum, _wrong),
-    order=lambda c: c.wrong,
-    applies=lambda r: any(context.labelled for context in r.contexts),
+LITTLE = Column(
+    "adds-little",
+    "Adds little",
+    _little,
+    total=_all_little,
+    order=lambda c: -1 if c.adds_little is None else c.adds_little,
 )
 FAILING = Column(
     "failing",
     "Failing",
-    _failing,
-    total=partial(_sum, _failing),
+    failing_part,
+    total=_all_failing,
     order=lambda c: c.failure_rate or 0.0,
-    applies=lambda r: bool(r.outcomes),
+    applies=lambda r: r.judged > 0,
 )
-
-
-def failing_or_wrong(context: ContextResult) -> Part:
-    """Return the cases of a test that fail, or, of plain texts, those classified wrongly."""
-    return _failing(context) if context.judged else _wrong(context)
 
 
 def criterion_title(name: str) -> str:
@@ -167,13 +173,18 @@ def criterion_title(name: str) -> str:
 
 def _share(name: str, title: str, short: str = "") -> Column:
     def value(context: ContextResult) -> float:
-        return context.share(name) if name in context.by else 0.0
+        return context.share_of_reachable(name) if name in context.by else 0.0
 
-    return Column(name, f"{title} %", value, total=lambda r: r.share(name), short=short)
+    return Column(
+        name, f"{title} %", value, total=lambda r: r.share_of_reachable(name), short=short
+    )
 
 
 def coverage_columns(result: Result) -> list[Column]:
-    """Return the columns of coverage alone: by each criterion, and two more by the main one."""
+    """Return the columns of coverage alone, in percent of the reachable bins.
+
+    There is one for each criterion, and two more by the main one.
+    """
     main, *others = result.criteria.values()
     shares = [_share(c.name, c.title, short=c.title) for c in others]
     return [_share(main.name, main.title), *shares, ADDS, ONLY]
@@ -181,22 +192,22 @@ def coverage_columns(result: Result) -> list[Column]:
 
 def columns_of(result: Result) -> list[Column]:
     """Return the columns that apply to a result."""
-    columns = [NAME, TEXTS, *coverage_columns(result), REDUNDANT, WRONG, FAILING]
+    columns = [NAME, TEXTS, *coverage_columns(result), OUTSIDE, LITTLE, FAILING]
     return [column for column in columns if column.applies(result)]
 
 
 def _sorts(criteria: Iterable[str]) -> dict[str, Order]:
     shares = [_share(name, name) for name in criteria]
-    columns = [NAME, TEXTS, *shares, ADDS, ONLY, REDUNDANT, WRONG, FAILING]
+    columns = [NAME, TEXTS, *shares, ADDS, ONLY, OUTSIDE, LITTLE, FAILING]
     return {"suite": lambda c: 0} | {column.key: column.order or column.value for column in columns}
 
 
-# The orders of contexts; a data file may have further criteria.
+# The orders of tests; a data file may have further criteria.
 SORTS = _sorts(CRITERIA)
 
 
 def sorted_contexts(result: Result, sort: str) -> list[ContextResult]:
-    """Return the contexts in the given order; a minus in front reverses it."""
+    """Return the tests in the given order; a minus in front reverses it."""
     known = _sorts(dict.fromkeys((*CRITERIA, *result.criteria)))
     name = sort.removeprefix("-")
     if name not in known:

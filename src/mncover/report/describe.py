@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mncover.data.identity import MaskSummary
+from mncover.data.results import misclassified
 from mncover.data.store import CoverageData
 from mncover.data.table import UNKNOWN
 from mncover.report.tables import plain_table
@@ -141,8 +142,8 @@ def outcomes_to_json(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
 
 
 def print_failures(data: CoverageData, n: int, console: Console) -> None:
-    """Print up to n failing cases of every test, and of every context with labels."""
-    parts = [*_failing_tests(data, n), *_wrong_contexts(data, n)]
+    """Print up to n failing cases of every test, labelled texts included."""
+    parts = [*_failing_tests(data, n), *_failing_texts(data, n)]
     for heading, table in parts:
         console.print(heading)
         console.print(table)
@@ -183,11 +184,12 @@ def _failing_tests(data: CoverageData, n: int) -> Iterator[tuple[Text, Table]]:
         yield heading.append(fails, "not bold"), table
 
 
-def _wrong_contexts(data: CoverageData, n: int) -> Iterator[tuple[Text, Table]]:
+def _failing_texts(data: CoverageData, n: int) -> Iterator[tuple[Text, Table]]:
     labels, predictions = data.table["label"], data.table["prediction"]
-    wrong = (labels != UNKNOWN) & (predictions != UNKNOWN) & (labels != predictions)
+    judged, fails = (labels != UNKNOWN) & (predictions != UNKNOWN), misclassified(data)
     for number, context in enumerate(data.contexts):
-        mine = np.flatnonzero(wrong & (data.table["context"] == number))
+        inside = data.table["context"] == number
+        mine = np.flatnonzero(fails & inside)
         if not len(mine):
             continue
         table, classes = _failure_table(), data.identity.labels
@@ -197,7 +199,11 @@ def _wrong_contexts(data: CoverageData, n: int) -> Iterator[tuple[Text, Table]]:
             right = class_names(int(labels[row]), classes)
             _add_text(table, data, row, place, classes[answer], share, right)
         table.add_row()
-        yield Text(f"{context}: {len(mine):,} wrong", style="bold"), table
+        heading = Text(context or "(none)", style="bold")
+        yield (
+            heading.append(f": {len(mine):,} of {int((judged & inside).sum()):,} fail", "not bold"),
+            table,
+        )
 
 
 def _failure_table() -> Table:

@@ -10,8 +10,8 @@ from mncover.report.columns import Report
 
 REPORTS: dict[str, Report] = {
     "text": Report("tables for a terminal", text.show),
-    "markdown": Report("totals and contexts as Markdown", markdown.show),
-    "github": Report("Markdown with the contexts folded", partial(markdown.show, folded=True)),
+    "markdown": Report("totals and tests as Markdown", markdown.show),
+    "github": Report("Markdown with the tests folded", partial(markdown.show, folded=True)),
     "json": Report("every number, for programs", jsonreport.show),
     "junit": Report("the judged cases as JUnit XML", junit.show),
 }

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mncover.data.results import ContextResult, Result, gains, novelty, touched_neurons
+from mncover.data.gains import gains, novelty, touched_neurons
+from mncover.data.results import ContextResult, Result
 from mncover.data.store import CoverageData
 from mncover.errors import MissingExtraError, SettingsError
 from mncover.report.describe import answers_to, class_names, describe_expectation, said
@@ -118,7 +119,7 @@ class Tables:
         return Frame("case", rows)
 
     def tests(self, result: Result) -> Frame:
-        """Return a row for each test, or context: the table of the report."""
+        """Return a row for each test: the table of the report."""
         return Frame("test", [_test_row(result, context) for context in result.contexts])
 
 
@@ -206,9 +207,12 @@ def _test_row(result: Result, context: ContextResult) -> dict[str, Any]:
     for name, one in context.by.items():
         shares = {"share": one.tally.share, "share_of_reachable": one.tally.share_of_reachable}
         shares |= {"adds": one.adds, "only_here": one.only_here}
+        shares["adds_of_reachable"] = one.new.share_of_reachable
+        shares["only_here_of_reachable"] = one.own.share_of_reachable
         row |= {f"criteria.{name}.{field}": value for field, value in shares.items()}
     labelled, judged = context.labelled > 0, context.judged > 0
-    row["redundant"] = context.redundant
+    for name in ("outside", "adds_little", "little_failing"):
+        row[name] = getattr(context, name)
     row |= _known(context, labelled, "labelled", "wrong", "accuracy")
     return row | _known(context, judged, "judged", "failing", "failure_rate")
 

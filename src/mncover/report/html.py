@@ -10,14 +10,14 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader
 
-from mncover.data.results import REDUNDANT_AT, Result, summarize
+from mncover.data.results import ADDS_LITTLE_AT
 from mncover.data.store import CoverageData
 from mncover.data.writing import replacing
 from mncover.errors import SettingsError
 from mncover.report.html_overview import overview
 from mncover.report.html_tests import PageMaker, earlier_verdicts, page_name, places_of
 from mncover.selection.cases import cases_by_run
-from mncover.suites.judging import judge_data
+from mncover.suites.judging import result_of
 from mncover.types import counted, display_percent, visible
 
 MARK = ".mncover-html"  # tells a folder of ours from one of the user's, and lists what is ours
@@ -30,7 +30,7 @@ def write_html(
     data: CoverageData,
     file: Path,
     folder: Path,
-    redundant_at: float = REDUNDANT_AT,
+    adds_little_at: float = ADDS_LITTLE_AT,
     since: Since | None = None,
 ) -> Path:
     """Write the report of a data file to a folder, and return its first page.
@@ -42,7 +42,7 @@ def write_html(
         raise SettingsError(
             f"{folder}: the folder exists and is not an mncover report; choose another."
         )
-    pages = _pages(data, file, redundant_at, since)
+    pages = _pages(data, file, adds_little_at, since)
     before = _listed(folder)
     for name in pages:
         if name not in before and (folder / name).exists():
@@ -73,25 +73,21 @@ def _list(folder: Path, names: set[str]) -> None:
 
 
 def _pages(
-    data: CoverageData, file: Path, redundant_at: float, since: Since | None
+    data: CoverageData, file: Path, adds_little_at: float, since: Since | None
 ) -> dict[str, Callable[[], bytes]]:
     """Return what makes every page, by name; all of them at once would fill the memory."""
     verdicts = {} if since is None else earlier_verdicts(cases_by_run(since[1]))
     runs = cases_by_run(data)
     places = places_of(runs)
-    makers = [PageMaker(cases, redundant_at, verdicts, places) for cases in runs]
+    makers = [PageMaker(cases, adds_little_at, verdicts, places) for cases in runs]
     found = [page for maker in makers for page in maker.pages()]
     pages = [(f"tests/{page_name(number)}", page) for number, page in enumerate(found, start=1)]
-    earlier = None if since is None else _judged(since[1], redundant_at)
+    earlier = None if since is None else result_of(since[1], adds_little_at)
     then = "" if since is None else since[0].name
-    content = overview(data, _judged(data, redundant_at), pages, earlier, then)
+    content = overview(data, result_of(data, adds_little_at), pages, earlier, then)
     made = environment()
     tests = {name: partial(render, made, "test.html", o=content, page=p) for name, p in pages}
     return {"index.html": partial(render, made, "index.html", o=content, file=file), **tests}
-
-
-def _judged(data: CoverageData, redundant_at: float) -> Result:
-    return summarize(data, tuple(judge_data(data)), redundant_at)
 
 
 def _visible(value: Any) -> Any:

@@ -15,6 +15,8 @@ from mncover.data.store import CoverageData
 from mncover.report.columns import coverage_columns, shown
 from mncover.report.describe import by_capability, counts, important
 from mncover.report.html_tests import TestPage
+from mncover.report.notes import column_notes, headline, little_words, of_all, warnings_of
+from mncover.selection.missing import reachable_rows
 from mncover.types import __version__
 
 STRIP = 128  # positions shown of a layer at most
@@ -34,12 +36,17 @@ def overview(
     identity, before = result.identity, earlier
     if earlier is not None and not _comparable(result, earlier):
         before = None
-    hidden, attention = heatmaps(data)
+    hidden, attention = heatmaps(data, result)
     capabilities = by_capability(result.outcomes)
     return {
         "result": result,
         "model": Path(identity.model).name or identity.model,
-        "redundant_at": f"{100 * result.redundant_at:g}",
+        "headlines": [headline(result, one) for one in result.criteria.values()],
+        "of_all": [of_all(one) for one in result.criteria.values()],
+        "little": little_words(result),
+        "warnings": warnings_of(result),
+        "columns": column_notes(result),
+        "adds_little_at": f"{100 * result.adds_little_at:g}",
         "since": since,
         "notes": _notes(result, before, since),
         "pages": pages,
@@ -69,8 +76,8 @@ def _notes(result: Result, before: Result | None, since: str) -> list[str]:
         return notes
     change = "coverage not compared: another model, calibration or setting"
     if before is not None:
-        points = 100 * (result.main.tally.share - before.main.tally.share)
-        change = f"{result.main.title} {points:+.2f} points"
+        now, then = (one.main.tally.share_of_reachable for one in (result, before))
+        change = f"{result.main.title} {100 * (now - then):+.2f} points"
     return [*notes, f"compared with {since}", change]
 
 
@@ -82,7 +89,8 @@ def _coverage(result: Result, pages: Pages, before: Result | None) -> list[list[
     for _, page in pages:
         context, old, change = now.get(page.test.name), then.get(page.test.name), ""
         if context is not None and old is not None:
-            points = 100 * (context.main.tally.share - old.main.tally.share)
+            was, is_now = (one.main.tally.share_of_reachable for one in (old, context))
+            points = 100 * (is_now - was)
             change = f"{points:+.2f}" if abs(points) >= 0.005 else ""
         cells: list[Cell] = []
         for column in columns:
@@ -96,7 +104,7 @@ def _coverage(result: Result, pages: Pages, before: Result | None) -> list[list[
 
 
 class HiddenLayer(NamedTuple):
-    """One layer's hidden states: the covered share of all bins at each position."""
+    """One layer's hidden states: the covered share of the reachable bins, all and by position."""
 
     layer: int
     share: float
@@ -111,7 +119,10 @@ class HiddenLayer(NamedTuple):
 
 
 class Head(NamedTuple):
-    """One attention head: its covered share, and a coarse map [queries, keys] of it."""
+    """One attention head: the covered share of its reachable bins, and a coarse map of all bins.
+
+    The map is [queries, keys].
+    """
 
     number: int
     share: float
@@ -125,32 +136,30 @@ class AttentionLayer(NamedTuple):
     heads: list[Head]
 
 
-def heatmaps(data: CoverageData) -> tuple[list[HiddenLayer], list[AttentionLayer]]:
+def heatmaps(data: CoverageData, result: Result) -> tuple[list[HiddenLayer], list[AttentionLayer]]:
     """Return what all texts together cover by the main criterion, up to the longest text."""
     length = int(data.table["length"].max()) if len(data.table) else 0
     layout, cells = data.identity.layout.cropped(data.longest), data.identity.main.cells
     bits, width = data.total(length=data.longest), maps.ints_per_neuron(cells)
     hidden: list[HiddenLayer] = []
     attention: list[AttentionLayer] = []
-    for site, part in layout.spans():
+    reachable = iter(reachable_rows(data, data.identity.main))
+    for (site, part), found in zip(layout.spans(), result.sites, strict=True):
         block = np.bitwise_count(bits[part.start * width : part.stop * width])
-        counts = block.reshape(site.groups, site.rows, site.columns, width).sum(axis=3) / cells
+        counts = block.reshape(site.groups, site.rows, site.columns, width).sum(axis=3)
+        rows = next(reachable)[0, :length]
         if site.kind == "hidden":
-            positions = counts[0, :length].mean(axis=1)
-            share = float(positions.mean()) if length else 0.0
+            positions = counts[0, :length].sum(axis=1) / np.maximum(rows, 1)
+            share = found.count.share_of_reachable
             hidden.append(HiddenLayer(site.layer, share, positions.tolist()))
         else:
-            cut = counts[:, :length, :length]
-            heads = [_head(k, cut[k], layout.causal) for k in range(site.groups)]
+            cut = counts[:, :length, :length] / cells
+            heads = [
+                Head(k, one.share_of_reachable, _coarse(cut[k]).round(3).tolist())
+                for k, one in enumerate(found.heads)
+            ]
             attention.append(AttentionLayer(site.layer, heads))
     return hidden, attention
-
-
-def _head(number: int, counts: NDArray[np.float64], causal: bool) -> Head:
-    """Return one head; in a causal model there are no neurons that look ahead."""
-    real = np.tril(np.ones_like(counts)) if causal else np.ones_like(counts)
-    share = float((counts * real).sum() / real.sum()) if real.size else 0.0
-    return Head(number, share, _coarse(counts).round(3).tolist())
 
 
 def _coarse(counts: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""The page of one test: its failing and redundant cases, and its curve. No torch here."""
+"""The page of one test: its failing cases, those that add little, and its curve. No torch here."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mncover.data.results import gains
+from mncover.data.calibration import to_reachable
+from mncover.data.gains import gains
 from mncover.data.table import UNKNOWN
 from mncover.report.describe import answers_to, class_names, describe_expectation, said
 from mncover.selection.cases import Cases
@@ -22,7 +23,7 @@ from mncover.suites.judging import FAILS, NOT_JUDGED, PASSES, text_verdicts
 from mncover.suites.model import Case, Label, Test
 from mncover.types import Text, fitted
 
-MOST_FAILING, MOST_REDUNDANT, MOST_CHANGED = 100, 50, 50
+MOST_FAILING, MOST_LITTLE, MOST_CHANGED = 100, 50, 50
 MOST_TEXTS = 6  # of one case
 LONGEST = 400  # characters of one text
 CURVE_POINTS = 100
@@ -90,14 +91,17 @@ class ShownCase:
     texts: list[ShownText]
     right: str = ""
     left_out: int = 0
-    owner: ShownOwner | None = None  # of a redundant case, if it is known
+    owner: ShownOwner | None = None  # of a case that adds little, if it is known
+    fails: bool = False
+    outside: float | None = None  # the share of its values that no range holds
 
 
 @dataclass(frozen=True, slots=True)
 class TestPage:
     """Everything that the page of one test shows.
 
-    `changed` counts the newly failing and passing cases of those `compared` with an earlier run.
+    `outside` is the mean share of a text's values that no range holds. `changed` counts the newly
+    failing and passing cases of those `compared` with an earlier run.
     """
 
     __test__ = False  # for pytest, which takes the class for one of its own
@@ -108,9 +112,11 @@ class TestPage:
     cases: int
     judged: int
     failing: int
-    redundant: int | None
+    little: int | None
+    little_failing: int
+    outside: float | None
     failing_cases: list[ShownCase]
-    redundant_cases: list[ShownCase]
+    little_cases: list[ShownCase]
     curve: list[tuple[int, float]]
     newly_failing: list[ShownCase]
     newly_passing: list[ShownCase]
@@ -136,7 +142,7 @@ class PageMaker:
     def __init__(
         self,
         cases: Cases,
-        redundant_at: float,
+        adds_little_at: float,
         earlier: Earlier | None = None,
         places: Mapping[int, Place] | None = None,
     ) -> None:
@@ -148,7 +154,7 @@ class PageMaker:
         self.classes: tuple[str, ...] = named or cases.data.identity.labels
         self.earlier = earlier or {}
         novelty = score_cases(cases, "novelty") if "novelty" in available(cases) else None
-        self.redundant = None if novelty is None else novelty <= redundant_at
+        self.little = None if novelty is None else novelty <= adds_little_at
 
     def pages(self) -> list[TestPage]:
         """Return a page for every test that has cases."""
@@ -161,7 +167,7 @@ class PageMaker:
         test, expects, kind = self._test(number)
         verdicts = self.cases.verdicts[mine]
         failing = mine[verdicts == FAILS]
-        redundant = None if self.redundant is None else mine[self.redundant[mine]]
+        little = None if self.little is None else mine[self.little[mine]]
         before = self._before(number, mine)
         newly = mine[(verdicts == FAILS) & (before == PASSES)]
         fixed = mine[(verdicts == PASSES) & (before == FAILS)]
@@ -172,9 +178,11 @@ class PageMaker:
             cases=len(mine),
             judged=int((verdicts != NOT_JUDGED).sum()),
             failing=len(failing),
-            redundant=None if redundant is None else len(redundant),
+            little=None if little is None else len(little),
+            little_failing=0 if little is None else int(np.isin(little, failing).sum()),
+            outside=self._outside(mine),
             failing_cases=[self._shown(test, case) for case in failing[:MOST_FAILING]],
-            redundant_cases=[] if redundant is None else self._shown_redundant(redundant),
+            little_cases=[] if little is None else self._shown_little(little),
             curve=self._curve(mine),
             newly_failing=[self._shown(test, case) for case in newly[:MOST_CHANGED]],
             newly_passing=[self._shown(test, case) for case in fixed[:MOST_CHANGED]],
@@ -211,7 +219,9 @@ class PageMaker:
             percent = 100 * share if name else None
             shown.append(ShownText(pieces(texts[i], original), name, percent, passes[i]))
         number = int(self.cases.number[case])
-        return ShownCase(number, shown, class_names(label, self.classes), len(texts) - len(shown))
+        outside = self._outside(np.array([case]))
+        right, left_out = class_names(label, self.classes), len(texts) - len(shown)
+        return ShownCase(number, shown, right, left_out, outside=outside)
 
     def _label(self, case: int) -> Label:
         if self.outline is not None:
@@ -219,16 +229,25 @@ class PageMaker:
         label = int(self.cases.data.table["label"][self.cases.rows[case][0]])
         return None if label == UNKNOWN else label
 
-    # Redundant cases, and the curve.
+    # Cases that add little, and the curve.
 
-    def _shown_redundant(self, redundant: Indices) -> list[ShownCase]:
-        """Return redundant cases, each with what makes it redundant."""
+    def _outside(self, cases: Indices) -> float | None:
+        """Return the mean share of the values of some cases that no range holds, if it is known."""
+        rows = np.concatenate([self.cases.rows[case] for case in cases])
+        known = self.cases.data.table["outside"][rows]
+        known = known[~np.isnan(known)]
+        return float(known.mean(dtype=np.float64)) if len(known) else None
+
+    def _shown_little(self, little: Indices) -> list[ShownCase]:
+        """Return cases that add little, those that fail first, each with what hit it before."""
+        fails = self.cases.verdicts[little] == FAILS
         shown = []
-        for case in redundant[:MOST_REDUNDANT].tolist():
+        for case in little[np.argsort(~fails, kind="stable")][:MOST_LITTLE].tolist():
             first, *others = self.cases.texts(case)
             texts = [ShownText(pieces(first, None), "", None, None)]
             number, owner = int(self.cases.number[case]), self._owner(case)
-            shown.append(ShownCase(number, texts, left_out=len(others), owner=owner))
+            failing = bool(self.cases.verdicts[case] == FAILS)
+            shown.append(ShownCase(number, texts, "", len(others), owner, failing))
         return shown
 
     def _owner(self, case: int) -> ShownOwner | None:
@@ -245,10 +264,12 @@ class PageMaker:
         return ShownOwner(_flat(table.texts[row]), place, 100 * float(shares[best]), elsewhere)
 
     def _curve(self, mine: Indices) -> list[tuple[int, float]]:
-        """Return what the test has added to the main criterion after some of its texts."""
+        """Return what the test has added after some of its texts, of the main reachable bins."""
         data = self.cases.data
         rows = np.concatenate([self.cases.rows[case] for case in mine])
-        shares = np.cumsum(gains(data, data.identity.main.name, rows))
+        identity = data.identity
+        shares = np.cumsum(gains(data, identity.main.name, rows))
+        shares = shares * to_reachable(identity, identity.main)
         return [] if np.isnan(shares).any() else thinned(shares, CURVE_POINTS)
 
 

@@ -7,12 +7,15 @@ from typing import Any
 
 from rich.console import Console
 
-from mncover.data.results import ContextResult, Count, Result, Tally, gains, novelty
+from mncover.data.counts import Count, Tally
+from mncover.data.gains import gains, novelty
+from mncover.data.results import ContextResult, Result
 from mncover.data.store import CoverageData
 from mncover.data.table import UNKNOWN
 from mncover.report.columns import View
 from mncover.report.describe import outcomes_to_json
 from mncover.report.failures import changes_to_json
+from mncover.report.notes import warnings_of
 from mncover.report.screen import in_json, print_verbatim
 from mncover.types import __version__
 
@@ -45,11 +48,13 @@ def to_json(result: Result) -> dict[str, Any]:
             {"name": one.name, "title": one.title, "cells": one.cells} for one in identity.criteria
         ],
         "calibration_texts": identity.calibration_texts,
-        "redundant_at": result.redundant_at,
+        "adds_little_at": result.adds_little_at,
+        "redundant_at": result.adds_little_at,
         "interrupted": list(result.interrupted),
         "parts": list(result.parts),
         "texts": result.n_texts,
-        "totals": {"criteria": {n: _tally(c.tally) for n, c in result.criteria.items()}},
+        "totals": _totals(result),
+        "warnings": warnings_of(result),
         "masks": None if identity.masks is None else identity.masks.to_json(),
         "contexts": [_context(context) for context in result.contexts],
         "tests": outcomes_to_json(result.outcomes),
@@ -61,7 +66,7 @@ def rows_to_json(data: CoverageData) -> list[dict[str, Any]]:
     """Return one dictionary per text that was run; what is not known is None."""
     table, labels = data.table, data.identity.labels
     added = {name: _numbers(gains(data, name)) for name in data.identity.names}
-    new = _numbers(novelty(data))
+    new, outside = _numbers(novelty(data)), _numbers(table["outside"].astype(float))
     return [
         {
             "run": data.runs[table["run"][i]].id,
@@ -76,6 +81,7 @@ def rows_to_json(data: CoverageData) -> list[dict[str, Any]]:
             "probabilities": _shares(table.probabilities[i].tolist()),
             "gains": {name: shares[i] for name, shares in added.items()},
             "novelty": new[i],
+            "outside": outside[i],
             **_owner(int(table["owner"][i]), float(table["owned"][i])),
         }
         for i, text in enumerate(table.texts)
@@ -98,6 +104,16 @@ def _class(number: int, labels: tuple[str, ...]) -> str | None:
     return None if number == UNKNOWN else labels[number]
 
 
+def _totals(result: Result) -> dict[str, Any]:
+    """Return what all texts together cover, with the yardstick, and how many cases fail."""
+    criteria = {}
+    for name, criterion in result.criteria.items():
+        found = result.yardstick(name)
+        drawn = None if found is None else _values(found, "texts", "share", "low", "high")
+        criteria[name] = {**_tally(criterion.tally), "yardstick": drawn}
+    return {"criteria": criteria, **_values(result, "judged", "failing", "outside")}
+
+
 def _values(of: Any, *names: str) -> dict[str, Any]:
     return {name: getattr(of, name) for name in names}
 
@@ -113,15 +129,23 @@ def _tally(tally: Tally) -> dict[str, Any]:
 
 def _context(context: ContextResult) -> dict[str, Any]:
     criteria = {
-        name: {**_tally(one.tally), "adds": one.adds, "only_here": one.only_here}
+        name: {
+            **_tally(one.tally),
+            **_values(one, "adds", "only_here"),
+            "adds_of_reachable": one.new.share_of_reachable,
+            "only_here_of_reachable": one.own.share_of_reachable,
+        }
         for name, one in context.by.items()
     }
-    tested = ("judged", "failing", "failure_rate")
+    older = {"redundant": context.adds_little}
     return {
+        "test": context.name,
         "context": context.name,
         **_values(context, "texts", "truncated", "empty"),
         "criteria": criteria,
-        **_values(context, "redundant", "labelled", "wrong", "accuracy", *tested),
+        **_values(context, "outside", "adds_little", "little_failing"),
+        **older,
+        **_values(context, "judged", "failing", "failure_rate", "labelled", "wrong", "accuracy"),
     }
 
 

@@ -10,9 +10,10 @@ from rich.console import Console
 from mncover.data.harmless import as_code, in_markdown
 from mncover.data.results import Result
 from mncover.report import columns
-from mncover.report.columns import NAME, REDUNDANT, TEXTS, View, shown
+from mncover.report.columns import LITTLE, NAME, OUTSIDE, TEXTS, View, shown
 from mncover.report.describe import print_failures
 from mncover.report.failures import MOST_LISTED, MOST_TEXTS, changes_in_words, newly_failing
+from mncover.report.notes import headline, little_words, of_all, warnings_of
 from mncover.report.screen import Screen, print_verbatim
 from mncover.types import counted, display_percent, shorten
 
@@ -35,7 +36,7 @@ def _failures(view: View) -> str:
 
 
 def to_markdown(result: Result, sort: str = "suite", folded: bool = False) -> str:
-    """Return totals and a table of contexts; `folded` puts the table into a fold, as GitHub has."""
+    """Return totals and a table of tests; `folded` puts the table into a fold, as GitHub has."""
     table = "\n".join(_table(result, sort))
     if folded:
         summary = f"<summary>{counted(len(result.contexts), 'test')}</summary>"
@@ -64,31 +65,31 @@ def _gates(view: View) -> Iterator[str]:
 
 
 def _totals(result: Result) -> list[str]:
-    shares = [f"{c.title} {display_percent(c.tally.share)} %" for c in result.criteria.values()]
-    lines = [f"**{shares[0]}** of all bins, {counted(result.n_texts, 'text')}", *shares[1:]]
+    lines = []
+    for criterion in result.criteria.values():
+        shown, compared = headline(result, criterion)
+        lines.append(f"**{shown}**{compared}; {of_all(criterion)}")
+    lines[0] += f"; {counted(result.n_texts, 'text')}"
     lines += [f"part of {in_markdown(part)}" for part in result.parts]
-    judged = sum(outcome.judged for outcome in result.outcomes)
-    failing = sum(outcome.failing for outcome in result.outcomes)
-    if judged:
-        share = display_percent(failing / judged)
-        lines.append(f"**{failing:,} of {judged:,} cases fail** ({share} %)")
-    labelled = sum(context.labelled for context in result.contexts)
-    wrong = sum(context.wrong for context in result.contexts)
-    if labelled:
-        lines.append(f"{wrong:,} of {labelled:,} labelled texts are classified wrongly")
-    return [*lines, *(f"interrupted: {in_markdown(name)}" for name in result.interrupted)]
+    if result.judged:
+        share = display_percent(result.failing / result.judged)
+        lines.append(f"**{result.failing:,} of {result.judged:,} cases fail** ({share} %)")
+    little = little_words(result)
+    lines += [little] if little else []
+    lines += [f"interrupted: {in_markdown(name)}" for name in result.interrupted]
+    return [*lines, *(f"Warning: {one}" for one in warnings_of(result))]
 
 
 def _table(result: Result, sort: str) -> list[str]:
-    coverage = columns.coverage_columns(result)
-    names = ["Test", TEXTS.title, *(c.title for c in coverage), REDUNDANT.title, "Failing"]
+    shares = [TEXTS, *columns.coverage_columns(result), OUTSIDE, LITTLE]
+    shares = [column for column in shares if column.applies(result)]
+    names = ["Test", *(c.title for c in shares), "Failing"]
     lines = [f"| {' | '.join(names)} |", "|---" + "|---:" * (len(names) - 1) + "|"]
     for context in columns.sorted_contexts(result, sort):
-        cells = [shown(column.value(context)) for column in (NAME, TEXTS, *coverage)]
-        redundant = "-" if context.redundant is None else f"{context.redundant:,}"
-        part, failing = columns.failing_or_wrong(context), "-"
+        part, failing = columns.failing_part(context), "-"
         if part.share is not None:
             failing = f"{part.number:,} ({display_percent(part.share, 1)} %)"
-        cells = [in_markdown(cells[0]), *cells[1:], redundant, failing]
+        name = in_markdown(shown(NAME.value(context)))
+        cells = [name, *(shown(column.value(context)) for column in shares), failing]
         lines.append(f"| {' | '.join(cells)} |")
     return lines

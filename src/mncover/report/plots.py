@@ -103,7 +103,7 @@ def trade_off(points: Sequence[Point], name: str, path: Path) -> None:
 # Curves and sets.
 
 
-def saturation_figure(curves: Sequence[Curve], title: str, criterion: str) -> Any:
+def saturation_figure(curves: Sequence[Curve], title: str, criterion: str, unit: str = "%") -> Any:
     """Return a figure with a panel for each list: coverage against the number of texts kept.
 
     The band is that of shuffled orders; a filtered curve ends with a dot where it stops.
@@ -119,7 +119,7 @@ def saturation_figure(curves: Sequence[Curve], title: str, criterion: str) -> An
     for axis in axes.flat[len(names) :]:
         axis.set_visible(False)
     for axis in axes[:, 0]:
-        axis.set_ylabel(f"{criterion_title(criterion)}, %")
+        axis.set_ylabel(f"{criterion_title(criterion)}, {unit}")
     for axis in axes.flat[max(0, len(names) - columns) : len(names)]:
         axis.set_xlabel("texts kept")
     handles, labels = axes.flat[0].get_legend_handles_labels()
@@ -185,13 +185,13 @@ def _overlap_matrix(axis: Any, found: Comparison) -> None:
 
 
 def contexts_figure(result: Result) -> Any:
-    """Return a figure of what each context covers, and what only it covers."""
+    """Return a figure of what each test covers, and what only it covers."""
     names = [context.name for context in result.contexts]
     figure, axis = _subplots(8, 1.2 + 0.3 * max(3, len(names)))
-    covered = [context.main.tally.share for context in result.contexts]
-    only = [context.only_here for context in result.contexts]
-    _bars(axis, names, (covered, only), "context")
-    axis.set_xlabel(f"{result.main.title}, %")
+    covered = [context.main.tally.share_of_reachable for context in result.contexts]
+    only = [context.main.own.share_of_reachable for context in result.contexts]
+    _bars(axis, names, (covered, only), "test")
+    axis.set_xlabel(f"{result.main.title}, % of the reachable bins")
     return figure
 
 

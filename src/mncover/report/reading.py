@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from mncover.data import datafile
-from mncover.data.results import REDUNDANT_AT, Result, summarize
+from mncover.data.results import ADDS_LITTLE_AT, Result
 from mncover.data.store import CoverageData
 from mncover.report import plots
 from mncover.report.columns import View
 from mncover.report.formats import find_report
 from mncover.report.frames import Tables
 from mncover.report.screen import Screen
-from mncover.suites.judging import judge_data
+from mncover.suites.judging import result_of
 
 
 class Reading:
@@ -28,12 +28,12 @@ class Reading:
         """Everything measured."""
         raise NotImplementedError
 
-    def result(self, redundant_at: float = REDUNDANT_AT) -> Result:
+    def result(self, adds_little_at: float = ADDS_LITTLE_AT) -> Result:
         """Return the numbers: each criterion by kind, layer, head and context.
 
-        A text counts as redundant if its novelty is at most `redundant_at`.
+        A text adds little if its novelty is at most `adds_little_at`.
         """
-        found = summarize(self.data, tuple(judge_data(self.data)), redundant_at)
+        found = result_of(self.data, adds_little_at)
         return replace(found, tables=Tables(self.data))
 
     def report(
@@ -43,7 +43,7 @@ class Reading:
         sort: str = "suite",
         heads: bool = False,
         failures: int = 0,
-        redundant_at: float = REDUNDANT_AT,
+        adds_little_at: float = ADDS_LITTLE_AT,
         file: TextIO | None = None,
     ) -> None:
         """Print the report, or write it to an open file, as `mncover report` does.
@@ -52,7 +52,7 @@ class Reading:
         test are shown.
         """
         found = find_report(format)
-        view = View(self.data, self.result(redundant_at), sort, heads, failures)
+        view = View(self.data, self.result(adds_little_at), sort, heads, failures)
         found.show(view, Screen(file=file))
 
     def html(
@@ -60,7 +60,7 @@ class Reading:
         folder: str | Path = "mncover-html",
         *,
         since: str | Path | None = None,
-        redundant_at: float = REDUNDANT_AT,
+        adds_little_at: float = ADDS_LITTLE_AT,
     ) -> Path:
         """Write the report as web pages to a folder, as `mncover html` does.
 
@@ -70,10 +70,10 @@ class Reading:
 
         earlier = None if since is None else (Path(since), datafile.read(Path(since)))
         source = Path("a Python program")
-        return write_html(self.data, source, Path(folder), redundant_at, earlier)
+        return write_html(self.data, source, Path(folder), adds_little_at, earlier)
 
     def plot_contexts(self) -> Any:
-        """Return a matplotlib figure of what each context covers, and what only it covers."""
+        """Return a matplotlib figure of what each test covers, and what only it covers."""
         return plots.contexts_figure(self.result())
 
     def plot_layers(self) -> Any:

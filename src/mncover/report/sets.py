@@ -185,15 +185,20 @@ def conclusions(cases: Cases, mine: Found, others: Sequence[Found]) -> list[str]
         ]
     if not failing:
         return ["No case fails, so nothing can be said about finding failures."]
+    left = failing - round(mine.failing)
+    dropped = f"Left out: {len(cases) - mine.cases:,} cases, {left:,} of which fail."
     chance = others[-1]
     between = f"{chance.low:,.0f} to {chance.high:,.0f}"
     finds = "no more and no fewer"
     if not chance.low <= mine.failing <= chance.high:
         finds = f"{'more' if mine.failing > chance.high else 'fewer'} failing cases"
-    lines = [f"'{mine.method}' finds {finds} than chance would ({between})."]
+    lines = [dropped, f"'{mine.method}' finds {finds} than chance would ({between})."]
+    if mine.method == "failing":
+        lines[1] = "'failing' takes known failures first, then the most uncertain cases."
     better = max(others[:-1], key=lambda row: row.failing, default=mine)
-    if better.failing > mine.failing:
-        lines.append(f"'{better.method}' finds the most: {better.failing:,.0f}.")
+    if better.failing > mine.failing or mine.method == "failing":
+        known = " without knowing them" if mine.method == "failing" else ""
+        lines.append(f"'{better.method}' finds the most{known}: {better.failing:,.0f}.")
     lines.append(
         "These are failures of the model that was run. What a choice is worth shows on the next "
         "model: run the reduced suite there."
@@ -207,7 +212,11 @@ def comparison_to_json(cases: Cases, mine: Found, others: Sequence[Found]) -> di
     chosen: dict[str, Any] = asdict(mine)
     if not cases.judged:
         chosen |= dict.fromkeys(("failing", "low", "high", "tests"))
-    return {**counts, "chosen": chosen, "others": [asdict(other) for other in others]}
+    left = {"cases": len(cases) - mine.cases, "failing": None}
+    if cases.judged:
+        left["failing"] = _failing(cases) - round(mine.failing)
+    rivals = [asdict(other) for other in others]
+    return {**counts, "chosen": chosen, "left_out": left, "others": rivals}
 
 
 def _failing(cases: Cases) -> int:

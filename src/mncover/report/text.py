@@ -9,10 +9,12 @@ from rich.table import Table
 from rich.text import Text
 
 from mncover.criteria import CRITERIA
-from mncover.data.results import Count, Result, SiteResult
+from mncover.data.counts import Count
+from mncover.data.results import Result, SiteResult
 from mncover.report.columns import View, columns_of, shown, sorted_contexts
 from mncover.report.describe import capability_table, describe_masks, print_failures
 from mncover.report.failures import changes_in_words, listed_failures
+from mncover.report.notes import column_notes, footnotes, headline, of_all, warnings_of
 from mncover.report.tables import plain_table
 from mncover.types import counted, display_percent
 
@@ -32,8 +34,8 @@ def show(view: View, console: Console) -> None:
 def print_report(
     result: Result, console: Console, sort: str = "suite", heads: bool = False
 ) -> None:
-    """Print contexts, layers and totals; `heads` adds a grid of attention heads."""
-    parts: list[RenderableType] = [_heading(result), _contexts(result, sort)]
+    """Print tests, layers and totals; `heads` adds a grid of attention heads."""
+    parts: list[RenderableType] = [_heading(result), _tests(result, sort)]
     if len({outcome.test.capability for outcome in result.outcomes}) > 1:
         parts.append(capability_table(result.outcomes))
     parts.append(_layers(result, console.options.ascii_only))
@@ -43,7 +45,9 @@ def print_report(
     parts.append(_totals(result))
     if result.identity.masks is not None:
         parts.append(describe_masks(result.identity.masks))
-    parts += _notes(result)
+    parts += [Text(f"Warning: {one}", style="yellow") for one in warnings_of(result)]
+    parts += [Text(one, style="dim") for one in footnotes(result)]
+    parts.append(Text(" ".join(column_notes(result)), style="dim"))
     for part in parts:
         console.print(part)
         console.print()
@@ -65,10 +69,12 @@ def _narrow(result: Result) -> bool:
     return len(result.criteria) > 1
 
 
-def _contexts(result: Result, sort: str) -> Table:
-    columns, narrow = columns_of(result), _narrow(result)
-    titles = [column.short if narrow and column.short else column.title for column in columns]
-    table = plain_table(*titles, width=12, narrow=narrow)
+def _tests(result: Result, sort: str) -> Table:
+    columns = columns_of(result)
+    titles = [
+        column.short if _narrow(result) and column.short else column.title for column in columns
+    ]
+    table = plain_table(*titles, width=12, narrow=True)
     for context in sorted_contexts(result, sort):
         # Text: brackets in a name are not markup.
         table.add_row(*(Text(shown(column.value(context))) for column in columns))
@@ -84,7 +90,7 @@ def _layers(result: Result, plain: bool) -> Table:
     for name in ("Words %", "Attention %"):
         for column in (name, *(other.title for other in others)):
             table.add_column(column, justify="right", no_wrap=True)
-        table.add_column("of reachable", no_wrap=True)
+        table.add_column("", no_wrap=True)
     by_site = zip(*(one.sites for one in result.criteria.values()), strict=True)
     found = {(sites[0].kind, sites[0].layer): sites for sites in by_site}
     for layer in sorted({site.layer for site in main.sites}):
@@ -99,7 +105,7 @@ def _layers(result: Result, plain: bool) -> Table:
 def _site_cells(sites: tuple[SiteResult, ...], plain: bool) -> list[RenderableType]:
     """Return the cells of a site by every criterion, the main one first."""
     width = BAR_WIDTH // 2 if len(sites) > 1 else BAR_WIDTH
-    shares = [display_percent(site.count.share) for site in sites]
+    shares = [display_percent(site.count.share_of_reachable) for site in sites]
     return [*shares, _bar(sites[0].count, plain, width)]
 
 
@@ -107,8 +113,7 @@ def _bar(count: Count, plain: bool, width: int) -> Text:
     share = count.share_of_reachable
     filled = round(share * width)
     full, rest = ("#", ".") if plain else ("█", "░")
-    bar = Text(full * filled, style="green").append(rest * (width - filled), style="dim")
-    return bar.append(f" {display_percent(share, 1)} %")
+    return Text(full * filled, style="green").append(rest * (width - filled), style="dim")
 
 
 def _heads(result: Result) -> Table:
@@ -126,36 +131,13 @@ def _totals(result: Result) -> Text:
     text = Text()
     for criterion in result.criteria.values():
         tally, known = criterion.tally, CRITERIA.get(criterion.name)
-        text.append(f"{criterion.title} {display_percent(tally.share)} %", style="bold")
-        text.append(" of all bins")
-        if criterion is result.main:
-            text.append(f", {display_percent(tally.share_of_reachable)} % of those")
-            text.append(" that the calibration texts show to be reachable")
-        elif known is not None:
+        shown, compared = headline(result, criterion)
+        text.append(shown, style="bold").append(f"{compared}\n  {of_all(criterion)}")
+        if criterion is not result.main and known is not None:
             text.append(f": {known.summary}")
         for name, count in (("words", tally.word), ("attention", tally.attention)):
-            bins = f"{count.covered:>15,} of {count.total:>15,} bins"
-            text.append(f"\n  {name:<10}{bins}, {count.reachable:,} reachable", style="dim")
+            bins = f"{count.covered:>15,} of {count.reachable:>15,} reachable bins"
+            text.append(f"\n  {name:<10}{bins}, {count.total:,} in all", style="dim")
         text.append("\n")
     text.rstrip()
     return text
-
-
-def _notes(result: Result) -> list[Text]:
-    notes = []
-    truncated = sum(context.truncated for context in result.contexts)
-    empty = sum(context.empty for context in result.contexts)
-    length = result.identity.settings.max_length
-    if truncated:
-        notes.append(f"{counted(truncated, 'text')} cut to {length} tokens (--max-length).")
-    if empty:
-        notes.append(f"{counted(empty, 'text')} without tokens, covering nothing.")
-    notes += [f"The run of {s} was interrupted: texts are missing." for s in result.interrupted]
-    if result.outcomes:
-        notes.append("Failing: cases that break their test's expectation, of those it applies to.")
-    notes.append(
-        "Adds: what no context before it covers. Only here: what no other context covers. "
-        "Redundant: texts that hit a new bin in at most "
-        f"{result.redundant_at * 100:g} % of the neurons they touch (--redundant)."
-    )
-    return [Text(note, style="dim") for note in notes]

@@ -133,13 +133,15 @@ def greedy(
     criterion: str,
     budget: int | None = None,
     threshold: float = 0.0,
+    start: Array | None = None,
 ) -> Selection:
     """Take the case that adds most to those taken before, again and again.
 
-    It ends after `budget` cases, or when no case adds more than `threshold`. Of cases that add
-    equally much the first is taken. `kept` is in the order of taking; `gains` has the gain of
-    each case when it was taken, and of the others the last one known, which bounds what they
-    would still add: a gain never grows, so most need not be computed again.
+    It starts from nothing, or from a map, which does not change. It ends after `budget` cases, or
+    when no case adds more than `threshold`. Of cases that add equally much the first is taken.
+    `kept` is in the order of taking; `gains` has the gain of each case when it was taken, and of
+    the others the last one known, which bounds what they would still add: a gain never grows, so
+    most need not be computed again.
 
     The codes of all cases wait in a temporary file, so it needs space on disk.
     """
@@ -148,10 +150,13 @@ def greedy(
         for window in engine.windows(cases, advance, whole=True):
             ordered = engine.ordered(window, criterion)
             if ordered is None:
-                walker = CaseWalker(engine, window, engine.new_bits(criterion), criterion)
+                bits = engine.new_bits(criterion)
+                if start is not None:
+                    bits |= start
+                walker = CaseWalker(engine, window, bits, criterion)
                 now: GainsNow = _WalkedGains(walker)
             else:
-                now = GainsAhead(engine, ordered, criterion)
+                now = GainsAhead(engine, ordered, criterion, start)
             return _take(now, len(cases) if budget is None else budget, threshold, engine)
     return Selection([], np.zeros(0))
 

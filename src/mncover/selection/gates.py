@@ -128,9 +128,9 @@ def check_failing(
 
 
 def _counts(contexts: Sequence[ContextResult]) -> tuple[int, int]:
-    """Return how many cases fail and how many are judged; no case is of both kinds."""
-    failing = sum(context.failing + context.wrong for context in contexts)
-    return failing, sum(context.judged + context.labelled for context in contexts)
+    """Return how many cases fail and how many are judged."""
+    failing = sum(context.failing for context in contexts)
+    return failing, sum(context.judged for context in contexts)
 
 
 def _check(gate: str, test: str, failing: int, judged: int, limit: MaxFailing) -> Check:

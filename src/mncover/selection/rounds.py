@@ -74,10 +74,12 @@ class Rounds:
 class GainsAhead:
     """What cases add to those taken so far: of many together, before they are asked for."""
 
-    def __init__(self, engine: Engine, ordered: Ordered, criterion: str) -> None:
+    def __init__(
+        self, engine: Engine, ordered: Ordered, criterion: str, start: Array | None = None
+    ) -> None:
         self.engine, self.criterion = engine, criterion
         self.taken = np.zeros(ordered.n, dtype=bool)
-        self._firsts = ordered.start()
+        self._firsts = ordered.start(start)
         self._numbers = np.zeros(ordered.n, dtype=np.int64)  # all come after what was taken
         self._many = FEWEST
         self._gains: dict[int, float] = {}

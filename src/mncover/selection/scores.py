@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mncover.criteria import CRITERIA
-from mncover.data.results import gain_share, gains, touched_neurons
+from mncover.data.gains import gain_share, gains, touched_neurons
 from mncover.errors import SettingsError
 from mncover.selection import inside
 from mncover.selection.cases import Cases

@@ -7,7 +7,7 @@ codes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import accumulate
 from typing import TYPE_CHECKING
@@ -64,6 +64,10 @@ class Curve:
         """The share of the texts that was filtered out."""
         return 1 - self.kept / self.visited if self.visited else 0.0
 
+    def scaled(self, factor: float) -> Curve:
+        """Return the curve with all shares times a factor."""
+        return replace(self, shares=tuple(factor * share for share in self.shares))
+
 
 def saturation(
     engine: Engine,
@@ -84,7 +88,7 @@ def saturation(
             for seed in (None, *seeds):
                 order = np.arange(n) if seed is None else np.random.default_rng(seed).permutation(n)
                 for criterion in engine.criteria:
-                    gains = _gains(engine, window, criterion, order.tolist(), levels)
+                    gains = gains_in_order(engine, window, criterion, order.tolist(), levels)
                     for threshold, mine in zip(levels, gains, strict=True):
                         points = thinned(np.cumsum(mine), POINTS)
                         counts, shares = tuple(p for p, _ in points), tuple(s for _, s in points)
@@ -92,7 +96,7 @@ def saturation(
     return found
 
 
-def _gains(
+def gains_in_order(
     engine: Engine,
     window: Window,
     criterion: str,

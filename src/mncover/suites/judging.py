@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mncover.data.results import ADDS_LITTLE_AT, Result, misclassified, summarize
 from mncover.data.store import CoverageData
 from mncover.errors import DataFileError, MnCoverError, SettingsError, TextError
 from mncover.suites.expectations import Answers, Expectation, Grouped, Mask, judge
@@ -208,6 +209,16 @@ def outline_of(data: CoverageData, run_id: str) -> Outline | None:
 def judge_data(data: CoverageData) -> Iterator[Outcome]:
     """Judge the complete cases of every suite that was run."""
     return (outcome for _, outcome, _ in judged_cases(data))
+
+
+def result_of(data: CoverageData, adds_little_at: float = ADDS_LITTLE_AT) -> Result:
+    """Return the numbers of a measurement, with how its tests went."""
+    outcomes, fails = [], misclassified(data)
+    for _, outcome, rows in judged_cases(data):
+        outcomes.append(outcome)
+        for case in np.flatnonzero(outcome.verdicts == FAILS):
+            fails[rows[case]] = True
+    return summarize(data, outcomes, adds_little_at, fails)
 
 
 def judge_run(data: CoverageData, run: int) -> list[Outcome]:

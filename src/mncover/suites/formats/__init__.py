@@ -114,7 +114,7 @@ def copy_records(source: Path, chosen: list[tuple[int, Text]], total: int, outpu
     if _text_format(output)[0] != suffix:
         raise TextError(f"{output}: {source} is {suffix}, so its records go to a {suffix} file.")
     hint = "name the file that was run with --suite."
-    if not source.is_file():
+    if not source.is_file() and not hub.is_hub(source):
         raise TextError(f"{source}: no such file any more; {hint}")
     all_records = list(found.read(source))
     if (n := len(all_records)) != total:
