@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from rich.console import Console
-
 from mncover.cli import options as o
 from mncover.cli.options import argument, option, written
 from mncover.coverage import Coverage
-from mncover.data.files import replacing
+from mncover.data.writing import replacing
 from mncover.errors import SettingsError
 from mncover.report.plans import (
     budget_table,
@@ -23,6 +20,7 @@ from mncover.report.plans import (
 )
 from mncover.report.plots import errors_figure, require_plotting, save_figure
 from mncover.report.progress import bar
+from mncover.report.screen import Screen, in_json, say
 from mncover.report.tables import write_json
 from mncover.selection.budgets import parse_budget
 from mncover.selection.forecast import DRAWS, NOISES
@@ -61,7 +59,7 @@ def plan(
     if plot is not None:
         save_figure(errors_figure(*error_curves(planner)), plot)
     if as_json:
-        print(json.dumps(plan_to_json(planner, size), indent=1))
+        say(in_json(plan_to_json(planner, size)))
     elif not quiet:
         _show(planner, size, output, small.texts)
 
@@ -84,7 +82,7 @@ def _write_ids(made: Plan, path: Path) -> None:
 
 
 def _show(planner: Planner, size: int, output: Path | None, texts: int) -> None:
-    console = Console()
+    console = Screen()
     console.print("Error to expect of a new version's failure rates, in points (standard error):\n")
     console.print(plan_table(planner, size))
     console.print()
@@ -97,4 +95,4 @@ def _show(planner: Planner, size: int, output: Path | None, texts: int) -> None:
     )
     if output is not None:
         cases, all_texts = len(planner.cases), sum(planner.outline.sizes)
-        print(f"{output}: {size:,} of {cases:,} cases, {texts:,} of {all_texts:,} texts.")
+        say(f"{output}: {size:,} of {cases:,} cases, {texts:,} of {all_texts:,} texts.")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from mncover.augment.recipes import make_suite
 from mncover.cli import options as o
@@ -15,6 +13,7 @@ from mncover.cli.checks import check_paths
 from mncover.cli.options import argument, listed, option, written
 from mncover.report.describe import describe_suite, outcome_table, outcomes_to_json, suite_table
 from mncover.report.plans import estimate_notes, estimate_table, estimates_to_json
+from mncover.report.screen import Screen, in_json, say
 from mncover.selection.estimates import estimates_from
 from mncover.selection.planfile import plan_of
 from mncover.suites.exchange import CERTAIN, FORMATS, export_texts, index_path, read_predictions
@@ -35,28 +34,28 @@ def make(
     quiet: o.Quiet = False,
 ) -> None:
     """Make a suite from templates, word lists and small changes to texts."""
-    check_paths(file=output)
+    check_paths(file=output, reads=(recipe,))
     made = make_suite(recipe, seed)
     save_suite(made, output)
     if not quiet:
-        Console().print(suite_table(made))
-        print(f"{output}: {describe_suite(made)}.")
+        Screen().print(suite_table(made))
+        say(f"{output}: {describe_suite(made)}.")
 
 
 @app.command()
 def convert(suite: TestSuite, output: o.JsonLines, quiet: o.Quiet = False) -> None:
     """Write a suite, such as a CheckList pickle, in mncover's own format."""
-    check_paths(file=output)
+    check_paths(file=output, reads=(suite,))
     found = load_suite(suite)
     save_suite(found, output)
     if not quiet:
-        print(f"{output}: {describe_suite(found)}.")
+        say(f"{output}: {describe_suite(found)}.")
 
 
 @app.command()
 def show(suite: TestSuite) -> None:
     """List the tests of a suite: type, capability, cases, texts, expectation."""
-    Console().print(suite_table(load_suite(suite)))
+    Screen().print(suite_table(load_suite(suite)))
 
 
 @app.command()
@@ -66,12 +65,12 @@ def export(
     quiet: o.Quiet = False,
 ) -> None:
     """Write a suite's texts, one per line, for another program to predict."""
-    check_paths(file=output)
+    check_paths(file=output, reads=(suite,))
     found = load_suite(suite)
     export_texts(found, output)
     if not quiet:
         index = index_path(output)
-        print(f"{output}: {found.texts:,} lines; {index} has the test and case of each.")
+        say(f"{output}: {found.texts:,} lines; {index} has the test and case of each.")
 
 
 @app.command()
@@ -98,10 +97,11 @@ def judge(
     if as_json:
         tests = outcomes_to_json(outcomes)
         content = {"tests": tests, "estimates": estimates_to_json(estimates)} if plan else tests
-        print(json.dumps(content, indent=1))
+        say(in_json(content))
         return
-    Console().print(outcome_table(outcomes))
+    screen = Screen()
+    screen.print(outcome_table(outcomes))
     if estimates:
         for note in estimate_notes(estimates):
-            Console().print(f"\n{note}", markup=False, highlight=False)
-        Console().print(estimate_table(estimates))
+            screen.print(f"\n{note}", markup=False, highlight=False)
+        screen.print(estimate_table(estimates))

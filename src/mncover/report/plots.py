@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mncover.data.files import replacing
 from mncover.data.results import Result
+from mncover.data.writing import replacing
 from mncover.errors import MissingExtraError, SettingsError
 from mncover.report.columns import criterion_title
 from mncover.selection.sets import Comparison, Curve, Spread
