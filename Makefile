@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test unit wheel check docs gallery bench fuzz format clean
+.PHONY: demo test unit wheel check docs gallery bench fuzz kill format clean
 
 demo: $(READY)
 	$(BIN)/mncover demo
@@ -38,6 +38,10 @@ bench: $(READY)
 
 fuzz: $(READY)
 	$(BIN)/python -m tests.fuzz
+
+# Every command that writes, killed at every write and at random.
+kill: $(READY)
+	$(BIN)/python -m tests.kill
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

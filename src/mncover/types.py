@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-import unicodedata
+import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from html import escape
@@ -158,8 +158,12 @@ def suggestion(name: str, known: Sequence[str]) -> str:
     return f"there are {', '.join(known[:MOST_NAMES])}{more}."
 
 
-# Characters that reorder what is shown, and line ends that few programs know as such.
-_UNSEEN = {0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A)}
+# Control characters except line feeds and tabs, halves of pairs, what reorders what is shown, and
+# line ends that few programs know as such.
+_UNSEEN = re.compile(
+    "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069\\ud800-\\udfff"
+    "\\ufff9-\\ufffb]"
+)
 
 
 def visible(text: str) -> str:
@@ -170,12 +174,7 @@ def visible(text: str) -> str:
     >>> print(visible("one\x1b[2Jtwo"))
     one\x1b[2Jtwo
     """
-    return "".join(
-        one.encode("unicode_escape").decode()
-        if one not in "\n\t" and (unicodedata.category(one) in ("Cc", "Cs") or ord(one) in _UNSEEN)
-        else one
-        for one in text
-    )
+    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 MOST_ROWS = 50  # of an HTML table

@@ -15,6 +15,7 @@ from mncover.augment.records import AugmentSettings, SearchState
 from mncover.augment.search import Search
 from mncover.augment.transforms import Resources
 from mncover.data import files as resume
+from mncover.data.files import save_json
 from mncover.types import Text
 from tests import tiny
 from tests.augment.bench import NAMES, Bench, same_but_for_digits, transforms
@@ -62,17 +63,22 @@ def test_a_state_of_another_search_or_a_damaged_one_is_not_used(
     seeds, settings = tiny.texts(3, seed=4), AugmentSettings(NAMES, similarity=0.0, max_iter=2)
     bench, partial = Bench(), tmp_path / "partial"
     whole = grower(bench).grow(seeds, settings, partial)
-    content = json.loads(partial.read_text())
+    content = json.loads(partial.read_text().splitlines()[1])
     assert content["state"]["seed"] == 3
-    for other in (
-        json.dumps({**content, "key": {**content["key"], "seeds": "others"}}),
-        json.dumps({**content, "state": {"seed": 1}}),
-        partial.read_text()[:-20],
-    ):
-        partial.write_text(other)
+
+    def refused(says: str) -> None:
         capsys.readouterr()
         assert same_but_for_digits(grower(bench).grow(seeds, settings, partial), whole)
-        assert "belongs to another search" in " ".join(capsys.readouterr().err.split())
+        assert says in capsys.readouterr().err
+
+    save_json(partial, {**content["key"], "seeds": "others"}, content["state"])
+    refused("belongs to another search")
+    save_json(partial, content["key"], {"seed": 1})
+    refused("is damaged")
+    partial.write_text(partial.read_text()[:-20])
+    refused("is damaged")
+    partial.write_text(partial.read_text().replace('"made": ', '"made": 1'))
+    refused("is damaged")
 
 
 def _judge(seeds: Sequence[Text], settings: AugmentSettings) -> Judge:

@@ -84,7 +84,7 @@ def material(tmp_path: Path) -> Material:
     return write_material(tmp_path)
 
 
-@pytest.mark.parametrize("kind", ["SIGINT", "SIGKILL"])
+@pytest.mark.parametrize("kind", ["SIGINT", "SIGTERM", "SIGKILL"])
 def test_an_interrupted_run_keeps_the_old_file_and_goes_on_where_it_was(
     material: Material, kind: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -94,10 +94,11 @@ def test_an_interrupted_run_keeps_the_old_file_and_goes_on_where_it_was(
     arguments = material.run("-o", str(output))
     done = run_script(INTERRUPTED_RUN, kind, *arguments)
     partial = output.with_name("out.mncover.partial")
-    assert done.returncode == (130 if kind == "SIGINT" else -signal.SIGKILL)
+    codes = {"SIGINT": 130, "SIGTERM": 143, "SIGKILL": -signal.SIGKILL}
+    assert done.returncode == codes[kind]
     assert output.read_bytes() == b"something old"
     assert len(datafile.read(partial).table) == 12
-    if kind == "SIGINT":
+    if kind != "SIGKILL":
         assert "run the same command to resume" in " ".join(done.stderr.split())
     capsys.readouterr()
     assert main(arguments) == 0
@@ -166,8 +167,9 @@ def test_a_killed_combine_leaves_the_old_file(tmp_path: Path) -> None:
     paths = [tmp_path / f"{n}.mncover" for n in "ab"]
     for path in paths:
         fresh().update(POOL[:3]).save(path)
-    before = paths[0].read_bytes()
-    done = run_script(INTERRUPTED_COMBINE, "combine", *(str(p) for p in paths), "-o", str(paths[0]))
+    old = tmp_path / "old.mncover"
+    old.write_bytes(before := paths[0].read_bytes())
+    done = run_script(INTERRUPTED_COMBINE, "combine", *(str(p) for p in paths), "-o", str(old))
     assert done.returncode == -signal.SIGKILL
     assert paths[0].read_bytes() == before
 

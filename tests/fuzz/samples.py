@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from mncover.cli import main
+from mncover.data.files import save_json
 from mncover.suites.formats import save_suite
 from tests.folders import Material, suite_of, write_material
 
@@ -167,7 +168,7 @@ def state_of_search(path: Path) -> None:
     one = {"seed": 0, "text": "x", "transforms": ["A"], "similarity": 0.9, "gain": 0.1}
     accepted = [one, {**one, "text": ["x", "y"], "gain": None}]
     state = {"seed": 1, "tries": 2, "accepted": accepted, "tally": tally, "texts_run": 5}
-    path.write_text(json.dumps({"key": {"a": 1}, "state": state}))
+    save_json(path, {"a": 1}, state)
 
 
 def neighbours(path: Path) -> None:

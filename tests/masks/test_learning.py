@@ -160,7 +160,8 @@ def test_the_state_of_other_learning_or_a_damaged_one_is_refused_with_a_line(
     unfinished.path.write_bytes(unfinished.path.read_bytes()[:100])
     learn_masks(Masks, subject_of(), texts, QUICK, unfinished=unfinished)
     refused = f"{unfinished.path} belongs to another learning run: starting over."
-    assert said == [refused, refused]
+    damaged = f"{unfinished.path} is damaged or no unfinished learning run: starting over."
+    assert said == [refused, damaged]
 
 
 def test_the_state_of_learning_comes_back_whole(tmp_path: Path) -> None:

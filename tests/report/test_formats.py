@@ -309,7 +309,7 @@ def test_junit_leaves_out_what_xml_cannot_hold(measure: Measure) -> None:
     odd = replace(suite.tests[0].cases[0], texts=("a \x00 b \x1b \ufffe c",))
     tests = (replace(suite.tests[0], name="odd \x01", cases=(odd, *suite.tests[0].cases)),)
     root = ElementTree.fromstring(shown(measure(replace(suite, tests=tests)), "junit"))
-    assert [suite.get("name") for suite in root] == ["odd \ufffd"]
+    assert [suite.get("name") for suite in root] == ["odd \\x01"]
 
 
 # Notebooks.

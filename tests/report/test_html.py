@@ -16,7 +16,7 @@ from mncover.coverage import Coverage
 from mncover.errors import SettingsError
 from mncover.report import html_tests
 from mncover.report.describe import print_failures
-from mncover.report.html import write_html
+from mncover.report.html import MARK, write_html
 from mncover.report.html_overview import _coarse, heatmaps
 from mncover.report.html_tests import PageMaker, Place, ShownOwner, pieces
 from mncover.selection.cases import cases_of
@@ -297,8 +297,18 @@ def test_a_report_replaces_a_report_and_nothing_else(measured: Coverage, tmp_pat
     assert (mine / "thesis.txt").read_text() == "years of work"
     write_html(measured.data, FILE, folder)
     (folder / "tests" / "9999.html").write_text("of an earlier report")
+    with (folder / MARK).open("a") as mark:
+        mark.write("tests/9999.html\n../mine/thesis.txt\n")
+    (folder / "notes.txt").write_text("of a user")
+    (folder / "tests" / "9998.html").write_text("of a user, too")
     assert write_html(measured.data, FILE, folder) == folder / "index.html"
     assert not (folder / "tests" / "9999.html").exists()
+    assert (folder / "notes.txt").read_text() == "of a user"
+    assert (folder / "tests" / "9998.html").read_text() == "of a user, too"
+    assert (mine / "thesis.txt").read_text() == "years of work"
+    (folder / MARK).write_text("no list\n")
+    with pytest.raises(SettingsError, match="not of an earlier report"):
+        write_html(measured.data, FILE, folder)
 
 
 def test_plain_texts_and_models_without_classes_have_pages_too(

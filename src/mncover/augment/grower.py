@@ -8,8 +8,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from mncover.augment import outcome
 from mncover.augment.judge import Embedder, Judge
 from mncover.augment.outcome import Yield
@@ -21,6 +19,7 @@ from mncover.engine.engine import Engine
 from mncover.engine.loading import fingerprint_model, fingerprint_tokenizer, load_subject
 from mncover.engine.measure import class_probabilities
 from mncover.errors import MnCoverError, SchemaError, SettingsError, TextError
+from mncover.report.screen import Screen, tell
 from mncover.suites.formats import chosen_fields, read_texts, save_suite
 from mncover.suites.formats.records import Fields
 from mncover.types import Text, fingerprint_texts
@@ -65,8 +64,11 @@ class Grower:
         unfinished = None if partial is None else Unfinished(partial, "search", self._say)
         key = None if partial is None else self._key(seeds, settings)
 
-        def read(path: Path) -> SearchState:
-            state = SearchState.from_json(load_json(path, key))
+        def read(path: Path) -> SearchState | None:
+            kept = load_json(path, key)
+            if kept is None:
+                return None
+            state = SearchState.from_json(kept)
             if state.seed > len(seeds) or any(one.seed >= len(seeds) for one in state.accepted):
                 raise SchemaError("state: there are fewer seeds")
             return state
@@ -85,8 +87,8 @@ class Grower:
         return found
 
     def _say(self, line: str) -> None:
-        console = Console(stderr=True, quiet=self.engine.progress is False)
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        if self.engine.progress is not False:
+            tell(line)
 
     def _key(self, seeds: Sequence[Text], settings: AugmentSettings) -> dict[str, Any]:
         """Return everything that the outcome depends on."""
@@ -177,7 +179,7 @@ def grow_file(
         raise SettingsError(f"{output}: the output is JSON Lines: name it .jsonl or .jsonl.gz.")
     if target == "tests" and include_seeds:
         raise SettingsError("a suite of tests already has its seeds: leave --include-seeds out.")
-    console = Console(quiet=quiet)
+    console = Screen(quiet=quiet)
     resources, fields = resources or Resources(), fields or Fields()
     usable, missing = usable_transforms(transforms, resources)
     for name, why in missing.items():

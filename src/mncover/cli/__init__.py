@@ -1,7 +1,7 @@
 """The command line: a thin shell around the library. Importing it does not import torch.
 
 A command prints what a person needs, and an error is one line. Exit codes: 0 fine, 1 error,
-2 a gate such as `--max-failing` or `--fail-under` does not hold, 130 interrupted.
+2 a gate such as `--max-failing` or `--fail-under` does not hold, 130 interrupted, 143 terminated.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from mncover.cli import (
     gaps,
     masks,
     next,
+    plan,
     reports,
     reproduce,
     run,
@@ -32,10 +33,14 @@ from mncover.cli import (
     suite,
 )
 from mncover.cli.options import Command
+from mncover.cli.signals import interrupted, watching
+from mncover.data.harmless import on_a_line
+from mncover.data.writing import protecting
 from mncover.errors import MnCoverError, elided, needs_run
+from mncover.report.screen import encodable, say, tell, warnings_in_a_line
 from mncover.types import __version__
 
-OK, ERROR, BELOW, INTERRUPTED = 0, 1, 2, 130
+OK, ERROR, INTERRUPTED = 0, 1, 130
 
 app = typer.Typer(
     name="mncover",
@@ -58,12 +63,20 @@ def _start(
     if debug and context.invoked_subcommand is not None:
         context.find_root().obj.append(True)
     if version:
-        print(f"mncover {__version__}")
+        say(f"mncover {__version__}")
         raise typer.Exit(0)
 
 
 _COMMANDS: tuple[Command, ...] = (
-    *(run.run, reports.report, reports.json, reports.html, reports.combine, select.select),
+    *(
+        run.run,
+        reports.report,
+        reports.json,
+        reports.html,
+        reports.combine,
+        select.select,
+        plan.plan,
+    ),
     *(
         next.next,
         found.found,
@@ -90,17 +103,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command = typer.main.get_command(app)
     args = None if arguments is None else list(arguments)
     debug: list[bool] = []  # not empty once the option was met
+    with encodable(), warnings_in_a_line(), watching() as came:
+        try:
+            with needs_run(), protecting():
+                found = command.main(
+                    args=args, prog_name="mncover", standalone_mode=False, obj=debug
+                )
+            code = found if isinstance(found, int) else OK
+            if came and code == INTERRUPTED:  # Typer's own answer to Ctrl-C
+                code = interrupted(came)
+        except KeyboardInterrupt:
+            code = interrupted(came)
+        except Exception as error:
+            if debug:
+                tell("".join(traceback.format_exception(error)))
+            code = interrupted(came) if came else _explain(error)
+        return _flushed(code)
+
+
+def _flushed(code: int) -> int:
+    """Return the exit code once everything is printed; a full disk may be in the way."""
     try:
-        with needs_run():
-            code = command.main(args=args, prog_name="mncover", standalone_mode=False, obj=debug)
-    except KeyboardInterrupt:
-        print("Interrupted.", file=sys.stderr)
-        return INTERRUPTED
-    except Exception as error:
-        if debug:
-            traceback.print_exception(error)
-        return _explain(error)
-    return code if isinstance(code, int) else OK
+        sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if code == OK and not isinstance(error, BrokenPipeError):
+            return _fail(f"standard output: {error.strerror}.")
+        return code or ERROR
+    return code
 
 
 _BUG = "This is a bug: please report this with the output of `mncover --debug …`, the same command."
@@ -111,7 +141,6 @@ def _explain(error: Exception) -> int:
     if isinstance(error, MnCoverError):
         return _fail(str(error))
     if isinstance(error, BrokenPipeError):  # the reader, such as `head`, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ERROR
     if isinstance(error, OSError):
         return _fail(f"{error.filename or 'a file'}: {error.strerror or error}.")
@@ -119,7 +148,7 @@ def _explain(error: Exception) -> int:
         return _fail("out of memory: try a smaller --max-length, --bins or --batch-size.")
     # Typer may bring its own copy of click, so its exceptions are recognised by name.
     if type(error).__name__ == "Abort":
-        return INTERRUPTED
+        return interrupted([])
     if hasattr(error, "format_message"):
         return _explain_usage(error)
     return _fail(elided(f"{type(error).__name__}: {' '.join(str(error).split())[:300]}. {_BUG}"))
@@ -129,7 +158,7 @@ def _explain_usage(error: Any) -> int:
     """Say what is wrong with a command line, or show the help if there was none."""
     message = error.format_message()
     if type(error).__name__ == "NoArgsIsHelpError":
-        print(message)
+        say(message)
         return OK
     context = getattr(error, "ctx", None)
     hint = f" See: {context.command_path} --help" if context is not None else ""
@@ -138,5 +167,5 @@ def _explain_usage(error: Any) -> int:
 
 
 def _fail(message: str) -> int:
-    print(f"mncover: {message}", file=sys.stderr)
+    tell(f"mncover: {on_a_line(message)}")
     return ERROR

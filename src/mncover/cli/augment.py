@@ -6,14 +6,13 @@ import random
 from pathlib import Path
 from typing import Annotated
 
-from rich.console import Console
-
 from mncover.augment import transforms as t
 from mncover.cli import options as o
 from mncover.cli.checks import check_measuring, check_paths
 from mncover.cli.options import Config, argument, flag, listed, option
 from mncover.criteria import CRITERIA, chosen_criteria
 from mncover.errors import SettingsError
+from mncover.report.screen import Screen, say
 from mncover.report.tables import plain_table
 from mncover.suites.formats.records import Fields
 from mncover.types import Text
@@ -58,8 +57,8 @@ def augment(
     means the same. An interrupted call resumes.
     """
     _check(target, guide, config)
-    check_measuring(model, config, seeds, vectors, file=output)
     check_paths((encoder, masked_lm))
+    check_measuring(model, config, seeds, vectors, file=output)
     from mncover.augment.grower import grow_file  # brings torch
 
     grow_file(
@@ -111,7 +110,7 @@ def transform(
         table = plain_table("Transformation", "What it does", left=2)
         for entry in t.REGISTRY.values():
             table.add_row(entry.name, entry.summary)
-        Console().print(table)
+        Screen().print(table)
         return
     change = t.transform(name, t.Resources(wordnet, vectors, masked_lm, config.device))
     if text is None:
@@ -121,6 +120,6 @@ def transform(
     found = dict.fromkeys(t.apply(change, whole, rng) for _ in range(5 * n))
     found.pop(None, None)
     for variant in list(found)[:n]:
-        print(variant if isinstance(variant, str) else "\t".join(variant or ()))
+        say(variant if isinstance(variant, str) else "\t".join(variant or ()))
     if not found:
         o.speaker(quiet=False)(f"{name} finds nothing to change.")

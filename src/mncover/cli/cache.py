@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from mncover.cli import options as o
@@ -14,6 +13,7 @@ from mncover.data.cache import clear as delete
 from mncover.data.cache import entries
 from mncover.data.files import cache_folder
 from mncover.data.places import in_bytes
+from mncover.report.screen import Screen, say
 from mncover.report.tables import plain_table
 
 app = typer.Typer(help="List what the cache holds, or delete it.", invoke_without_command=True)
@@ -25,7 +25,7 @@ def cache(context: typer.Context) -> None:
     """List what the cache holds, or delete it."""
     if context.invoked_subcommand is not None:
         return
-    found, console = entries(), Console()
+    found, console = entries(), Screen()
     if found:
         table = plain_table("Kind", "What", "Size", "Used", left=2)
         for entry in found:
@@ -50,4 +50,4 @@ def clear(
     delete(chosen)
     if not quiet:
         size = in_bytes(sum(entry.size for entry in chosen))
-        print(f"Deleted {size} from {cache_folder()}.")
+        say(f"Deleted {size} from {cache_folder()}.")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from mncover.cli.options import Config
 from mncover.data.places import check_model_folder, check_source, check_target
+from mncover.data.writing import protect
 from mncover.suites.formats.hub import is_hub
 
 
@@ -15,11 +16,15 @@ def check_paths(
     sources: Iterable[Path | str | None] = (),
     file: Path | str | None = None,
     folder: Path | None = None,
+    reads: Iterable[Path | None] = (),
 ) -> None:
     """Refuse models and files to read that are not there, and targets that cannot be written.
 
-    What is None was not given.
+    What is None was not given. No target may be a file that is read; `reads` are more of those,
+    such as data files, whose own errors say more if they are missing.
     """
+    models, sources = list(models), list(sources)
+    protect((*models, *sources, *reads))
     for model in models:
         if model is not None:
             check_model_folder(model)

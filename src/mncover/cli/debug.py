@@ -15,6 +15,7 @@ from mncover.data.cache import entries
 from mncover.data.datafile import read_header
 from mncover.data.files import cache_folder
 from mncover.data.places import in_bytes
+from mncover.report.screen import say
 from mncover.types import __version__
 
 if TYPE_CHECKING:
@@ -109,4 +110,4 @@ def _attention(taps: Taps) -> str:
 def _show(facts: dict[str, Any]) -> None:
     width = max(len(name) for name in facts)
     for name, value in facts.items():
-        print(f"{name:<{width}}  {value}")
+        say(f"{name:<{width}}  {value}")

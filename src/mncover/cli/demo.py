@@ -13,8 +13,6 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from rich.console import Console
-
 from mncover.cli.checks import check_paths
 from mncover.cli.gates import GATE_BROKEN
 from mncover.cli.options import Config, option, suite_texts
@@ -22,6 +20,7 @@ from mncover.cli.run import measure
 from mncover.data.datafile import DEFAULT_NAME
 from mncover.data.files import cache_folder
 from mncover.errors import MissingExtraError
+from mncover.report.screen import Screen
 from mncover.report.text import print_report
 from mncover.selection.gates import MaxFailing, check_failing
 
@@ -41,7 +40,7 @@ def demo(
     folder: Annotated[Path, option("Where the demo's files go.", "FOLDER")] = Path("mncover-demo"),
 ) -> None:
     """Measure a bundled suite on a small sentiment model, offline."""
-    console = Console()
+    console = Screen()
     check_paths(folder=folder)
     folder.mkdir(parents=True, exist_ok=True)
     suite, train = folder / "suite.jsonl", folder / "calibration.txt"

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
-
-from rich.console import Console
 
 from mncover.cli import options as o
 from mncover.cli.checks import check_paths
@@ -14,6 +11,7 @@ from mncover.cli.options import Config, option
 from mncover.errors import SettingsError
 from mncover.report.findings import found_by, print_found, to_json
 from mncover.report.html_findings import write_page
+from mncover.report.screen import Screen, in_json, say
 from mncover.selection.finder import Finder
 from mncover.selection.journal import journal_path
 
@@ -31,14 +29,14 @@ def found(
     path = file or Path(config.output)
     if html is not None and html.suffix not in (".html", ".htm"):
         raise SettingsError(f"{html}: a page must end with .html.")
-    check_paths(file=html)
+    check_paths(file=html, reads=(path,))
     finder = Finder(path, journal=journal_path(path))
     shown = found_by(finder, path)
     if html is not None:
         write_page(shown, html)
         if not quiet and not as_json:
-            print(f"The page is {html}; open it in a browser.")
+            say(f"The page is {html}; open it in a browser.")
     if as_json:
-        print(json.dumps(to_json(shown), indent=1))
+        say(in_json(to_json(shown)))
     elif html is None:
-        print_found(shown, Console(quiet=quiet))
+        print_found(shown, Screen(quiet=quiet))

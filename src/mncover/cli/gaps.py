@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
-
-from rich.console import Console
 
 from mncover.cli import options as o
 from mncover.cli.checks import check_measuring, check_paths
@@ -18,6 +15,7 @@ from mncover.data.results import below
 from mncover.errors import SettingsError
 from mncover.report.gaps import check_flagged, print_gaps, to_json, write_flagged
 from mncover.report.html_gaps import write_page
+from mncover.report.screen import Screen, in_json, say
 from mncover.selection.gap_groups import Gaps
 from mncover.selection.journal import journal_path
 from mncover.suites.formats import field_names, is_test_suite
@@ -74,7 +72,7 @@ def gaps(
     if html is not None:
         write_page(found, html)
     if as_json:
-        print(json.dumps(to_json(found), indent=1))
+        say(in_json(to_json(found)))
     elif not quiet:
         _tell(found, output, html)
     return _gate(found, fail_under)
@@ -144,25 +142,25 @@ def _write(cov: Coverage, found: Gaps, output: Path, config: Config) -> None:
 
 
 def _tell(found: Gaps, output: Path | None, html: Path | None) -> None:
-    print_gaps(found, Console())
+    print_gaps(found, Screen())
     if output is not None and not found.flagged:
-        print(f"{output} was not written: no text is flagged.")
+        say(f"{output} was not written: no text is flagged.")
     elif output is not None:
         then = (
             f"judge them with: mncover next {output} --review"
             if output.suffix == DATA_FILE
             else "fill in the field 'label' with the right class, and run them with the suite"
         )
-        print(f"{output}: {len(found.flagged):,} texts; {then}.")
+        say(f"{output}: {len(found.flagged):,} texts; {then}.")
     if html is not None:
-        print(f"The page is {html}; open it in a browser.")
+        say(f"The page is {html}; open it in a browser.")
 
 
 def _gate(found: Gaps, least: float | None) -> int | None:
     if least is None or not below(found.within.value, least):
         return None
     share = display_percent(found.within.value, 1)
-    Console(stderr=True).print(
+    Screen(stderr=True).print(
         f"{share} % of the traffic is within reach of a test, less than {least:g} %.",
         highlight=False,
     )

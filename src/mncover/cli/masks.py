@@ -7,8 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, cast, get_args
 
-from rich.console import Console
-
 from mncover.cli import options as o
 from mncover.cli.checks import check_paths
 from mncover.cli.options import Config, argument, listed, option, written
@@ -18,6 +16,7 @@ from mncover.masks.masks import Masks, Unseen
 from mncover.masks.settings import chosen_settings
 from mncover.report.describe import describe_masks
 from mncover.report.notes import KEEP_ALL, keep_all
+from mncover.report.screen import Screen
 from mncover.types import display_percent
 
 TEST = "Texts to measure fidelity on, besides those held out."
@@ -54,7 +53,7 @@ def masks(
 ) -> None:
     """Learn which words and pairs of words matter to a classifier, or show what was learnt."""
     if show is not None:
-        Console().print(describe_masks(Masks.load(show).summary(top)))
+        Screen().print(describe_masks(Masks.load(show).summary(top)))
         return
     if model is None:
         raise SettingsError("give a MODEL to learn masks for, or --show FILE (see --help).")
@@ -69,12 +68,14 @@ def masks(
     _check(words or scores, config, unseen, sweep, plot)
     learnt_from = None if words or scores else config.train
     check_paths((model,), (learnt_from, test, words, scores), file=output)
+    for beside in (plot, output.with_suffix(".csv") if sweep else None):
+        check_paths(file=beside)
     from mncover.engine.loading import load_subject
     from mncover.masks.sweep import learn_to_file, run_sweep
     from mncover.masks.wimask import fidelity_on
 
     subject = load_subject(model, device=config.device, dtype=config.dtype)
-    console = Console(quiet=quiet)
+    console = Screen(quiet=quiet)
     judged = [] if test is None else o.train_texts(config, test)
     if sweep is not None:
         run_sweep(subject, o.train_texts(config), judged, settings, sweep, output, plot, console)

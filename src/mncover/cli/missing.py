@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rich.console import Console
-
 from mncover.cli import options as o
 from mncover.cli.options import Config
 from mncover.errors import SettingsError
 from mncover.report.columns import View
 from mncover.report.missing import print_missing, print_reaching
+from mncover.report.screen import Screen
 from mncover.selection.missing import missing_of, texts_reaching
 from mncover.suites.formats.jsonlines import write_json_lines
 
@@ -21,7 +20,7 @@ def show_missing(
     view: View, file: Path, config: Config, model: str | None, n: int, output: Path | None
 ) -> None:
     """Print what is missing; with --train, run the model to find the texts that would reach it."""
-    console, identity = Console(), view.data.identity
+    console, identity = Screen(), view.data.identity
     criterion, _ = identity.metric(config.metric)
     if output is not None and config.train is None:
         raise SettingsError(

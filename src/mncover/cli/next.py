@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from mncover.cli.checks import check_paths
 from mncover.cli.options import Config, flag, option, written
 from mncover.cli.review import Review, require_terminal
 from mncover.errors import DataFileError, SettingsError
+from mncover.report.screen import Screen, in_json, say
 from mncover.report.tables import plain_table
 from mncover.selection.batches import EXPLORE
 from mncover.selection.batchfile import check_replaceable, read_verdicts, record_of, write_batch
@@ -73,7 +73,7 @@ def next(
     if review:
         require_terminal()
     path = file or Path(config.output)
-    check_paths(file=output)
+    check_paths(file=output, reads=(path,))
     finder = _finder(path, explore, seed)
     if not finder.has_inside:
         o.speaker(quiet)(OUTSIDE)
@@ -149,16 +149,16 @@ class _Call:
         if as_json:
             target = None if self.output is None else str(self.output)
             rows = [record_of(item) for item in batch]
-            print(json.dumps({**so_far, "batch": made, "output": target, "cases": rows}, indent=1))
+            say(in_json({**so_far, "batch": made, "output": target, "cases": rows}))
             return
-        console = Console()
+        console = Screen()
         if self.output is None and batch:
             console.print(_table(batch))
         _print(console, [*_so_far(so_far), *_made(made), *self._then(batch)])
 
     def review(self, quiet: bool) -> None:
         """Show the cases that have no verdict; if there are none, a new batch."""
-        console, lines = Console(), [*_so_far(self._known() | {"pending": 0})]
+        console, lines = Screen(), [*_so_far(self._known() | {"pending": 0})]
         if not self.finder.journal.pending:
             made, _ = self._choose()
             lines += _made(made)

@@ -10,22 +10,23 @@ import inspect
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
-from functools import partial, wraps
+from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
-from rich.console import Console
 from typer.models import OptionInfo
 
 from mncover.coverage import Coverage
 from mncover.criteria import CRITERIA
 from mncover.data.datafile import DEFAULT_NAME
-from mncover.data.files import Say, read_toml
+from mncover.data.files import Say, read_toml, silent
 from mncover.data.results import ADDS_LITTLE_AT
+from mncover.data.writing import protect
 from mncover.engine.kernels import AUTO, KERNELS
 from mncover.errors import MismatchError, SettingsError
 from mncover.report.columns import SORTS
+from mncover.report.screen import tell
 from mncover.suites import formats
 from mncover.suites.formats import SUITE_FORMATS, TEXT_FORMATS, read_texts
 from mncover.suites.formats.records import Fields
@@ -224,7 +225,9 @@ def configured(*names: str, file: bool = True, **helps: str) -> Callable[[Comman
         def called(**arguments: Any) -> int | None:
             given = {name: arguments.pop(name) for name in names}
             base = load_config(Path.cwd()) if file else Config()
-            return command(config=base.overridden(**given), **arguments)
+            config = base.overridden(**given)
+            protect((config.train, config.masks))
+            return command(config=config, **arguments)
 
         parameters: list[inspect.Parameter] = []
         for own in inspect.signature(command, eval_str=True).parameters.values():
@@ -247,7 +250,7 @@ def _parameter(name: str, text: str | None) -> inspect.Parameter:
 
 def speaker(quiet: bool) -> Say:
     """Return what tells people how it goes, on standard error."""
-    return partial(Console(stderr=True, quiet=quiet).print, markup=False, soft_wrap=True)
+    return silent if quiet else tell
 
 
 def loading(config: Config, quiet: bool) -> dict[str, Any]:

@@ -5,19 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-from rich.console import Console
-
 from mncover.cli import options as o
 from mncover.cli.checks import check_paths
 from mncover.cli.gates import FailOnNew, Gates, Since, exit_code
 from mncover.cli.missing import show_missing
 from mncover.cli.options import Config, argument, flag, listed, option, written
 from mncover.coverage import Coverage
-from mncover.data.files import replacing
+from mncover.data.writing import replacing
 from mncover.errors import DataFileError, MismatchError, SettingsError
 from mncover.report import REPORTS, find_report
 from mncover.report.columns import View
 from mncover.report.html import write_html
+from mncover.report.screen import Screen, say
 from mncover.types import display_percent
 
 FAILURES = "Show up to N failing cases of each test, with their texts."
@@ -50,9 +49,9 @@ def report(
     find_report(kind)
     if output is not None and not missing:
         raise SettingsError("-o writes texts that reach what is missing: give --missing too.")
-    for one in (junit, output):
-        check_paths(file=one)
     path = file or Path(config.output)
+    for one in (junit, output):
+        check_paths(file=one, reads=(path, since))
     view = _view(path, config, heads=heads, failures=failures)
     gates = Gates.of(config, _tests(view), since, fail_on_new_failures)
     view = gates.checked(view, path)
@@ -74,8 +73,8 @@ def json(
     config: Config,
 ) -> int:
     """Write the coverage in a data file as JSON."""
-    check_paths(file=output)
     path = file or Path(config.output)
+    check_paths(file=output, reads=(path,))
     view = _view(path, config, texts=texts, pretty=pretty)
     view = Gates.of(config, _tests(view)).checked(view, path)
     _write("json", view, output, path)
@@ -92,13 +91,13 @@ def html(
     quiet: o.Quiet = False,
 ) -> None:
     """Write the report of a data file as web pages that open from disk."""
-    check_paths(folder=output)
     path = file or Path(config.output)
+    check_paths(folder=output, reads=(path, since))
     earlier = None if since is None else (since, Coverage.load(since).data)
     data = Coverage.load(path).data
     first = write_html(data, path, output, config.adds_little / 100, earlier)
     if not quiet:
-        print(f"The report is {first}; open it in a browser.")
+        say(f"The report is {first}; open it in a browser.")
 
 
 def combine(
@@ -107,7 +106,7 @@ def combine(
     quiet: o.Quiet = False,
 ) -> None:
     """Combine data files of the same model, ranges and settings into one file."""
-    check_paths(file=output)
+    check_paths(file=output, reads=files)
     united = Coverage.load(files[0])
     for path in files[1:]:
         try:
@@ -118,7 +117,7 @@ def combine(
     if not quiet:
         found = united.result().criteria.values()
         shares = [f"{c.title} {display_percent(c.tally.share_of_reachable)} %" for c in found]
-        print(f"Combined {len(files)} files into {output}: {', '.join(shares)}.")
+        say(f"Combined {len(files)} files into {output}: {', '.join(shares)}.")
 
 
 def _view(path: Path, config: Config, **shown: Any) -> View:
@@ -136,9 +135,9 @@ def _write(kind: str, view: View, path: Path | None, data_file: Path) -> None:
     """Write a report to a file, or to the screen; an error names the data file."""
     try:
         if path is None:
-            REPORTS[kind].show(view, Console())
+            REPORTS[kind].show(view, Screen())
             return
         with replacing(path) as temporary, temporary.open("w", encoding="utf-8") as file:
-            REPORTS[kind].show(view, Console(file=file))
+            REPORTS[kind].show(view, Screen(file=file))
     except DataFileError as error:
         raise DataFileError(f"{data_file}: {str(error).rstrip('.')}.") from error

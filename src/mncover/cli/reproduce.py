@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from mncover.augment.transforms import Resources
 from mncover.cli import options as o
@@ -19,6 +18,7 @@ from mncover.cli.checks import check_measuring, check_paths
 from mncover.cli.options import Config, flag, option
 from mncover.cli.sets import draw, draw_comparison
 from mncover.masks.settings import chosen_settings
+from mncover.report.screen import Screen
 from mncover.selection.sets import DRAWS
 from mncover.suites.formats import load_suite
 from mncover.suites.model import known_way
@@ -60,7 +60,7 @@ def _filtering(table: str, summary: str) -> None:
             texts=texts,
             classes=known_way(config.classes),
             say=o.speaker(quiet),
-            console=Console(quiet=quiet),
+            console=Screen(quiet=quiet),
         )
 
     app.command(table, help=summary)(command)
@@ -212,5 +212,5 @@ def discovery(
     output.mkdir(parents=True, exist_ok=True)
     classes, say = known_way(config.classes), o.speaker(quiet)
     data = cov.run(texts, output / "run.mncover", train, classes, say, reuse=True).data
-    console, progress = Console(quiet=quiet), False if quiet else None
+    console, progress = Screen(quiet=quiet), False if quiet else None
     reproduce_discovery(data, output, pools, cases, console, say, progress)

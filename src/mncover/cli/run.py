@@ -6,8 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-from rich.console import Console
-
 from mncover.cli import options as o
 from mncover.cli.checks import check_measuring
 from mncover.cli.gates import FailOnNew, Gates, Since, exit_code
@@ -16,6 +14,7 @@ from mncover.coverage import Coverage
 from mncover.data.identity import OF_ALL
 from mncover.errors import SettingsError
 from mncover.report.columns import View
+from mncover.report.screen import Screen, say
 from mncover.report.text import show
 from mncover.suites.model import known_way
 from mncover.suites.parts import Part
@@ -58,8 +57,8 @@ def run(
     view = View(cov.data, cov.result(config.adds_little / 100), config.sort)
     view = gates.checked(view, Path(config.output))
     if not quiet:
-        show(view, Console())
-        print(f"The data file is {config.output}. To see it again: mncover report {config.output}")
+        show(view, Screen())
+        say(f"The data file is {config.output}. To see it again: mncover report {config.output}")
     return exit_code(view, listed=not quiet)
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-from rich.console import Console
 
 from mncover.cli import options as o
 from mncover.cli.checks import check_paths
@@ -17,6 +15,7 @@ from mncover.cli.options import Config, flag, listed, option, written
 from mncover.coverage import Coverage
 from mncover.errors import SettingsError
 from mncover.report.fits import fit_table, fit_to_json, fit_words
+from mncover.report.screen import Screen, in_json, say
 from mncover.report.sets import comparison_table, comparison_to_json, conclusions
 from mncover.selection.budgets import Indices, Limit, choose, groups_of, parse_budget
 from mncover.selection.cases import Cases, reduced_suite
@@ -63,8 +62,9 @@ def select(
 ) -> None:
     """Choose the cases that are worth running again, and compare the choice with chance."""
     path = file or Path(config.output)
-    check_paths((model,), (suite,), file=output)
+    check_paths((model,), (suite,), file=output, reads=(path, other, fit))
     cases, fitted = cases_in(path), None
+    check_paths(file=output, reads=[Path(run.suite) for run in cases.data.runs])
     by = by or ("fitted" if fit is not None else _usual(cases, budget is not None))
     if other is not None:
         cases = with_second(cases, other)
@@ -167,9 +167,9 @@ def _tell(
     if as_json:
         content = comparison_to_json(cases, mine, others)
         content |= {} if fitted is None else {"fit": fit_to_json(fitted)}
-        print(json.dumps(content, indent=1))
+        say(in_json(content))
         return
-    console = Console()
+    console = Screen()
     if fitted is not None:
         console.print(fit_table(fitted))
         console.print(fit_words(fitted), "\n", markup=False, highlight=False)
@@ -178,4 +178,4 @@ def _tell(
     for line in conclusions(cases, mine, others):
         console.print(line, markup=False, highlight=False)
     if output is not None:
-        print(f"{output}: {mine.cases:,} of {len(cases):,} cases.")
+        say(f"{output}: {mine.cases:,} of {len(cases):,} cases.")

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from rich.console import Console
-
 from mncover.cli import options as o
 from mncover.cli.checks import check_measuring
 from mncover.cli.options import Config, argument, option
 from mncover.errors import SettingsError
 from mncover.report.plots import require_plotting
+from mncover.report.screen import Screen
 from mncover.selection.sets import DRAWS, THRESHOLDS
 
 
@@ -72,7 +71,7 @@ def draw(
     require_plotting()  # before any work
     check_measuring(model, config, suite, folder=output)
     lists = chosen_lists(o.suite_texts(suite, config), tests, texts)
-    cov, console = o.calibrated(model, config, quiet), Console(quiet=quiet)
+    cov, console = o.calibrated(model, config, quiet), Screen(quiet=quiet)
     draw_curves(cov, lists, output, suite=suite.name, console=console, **how)
 
 
@@ -86,4 +85,4 @@ def draw_comparison(
     check_measuring(model, config, *sets, folder=output)
     named = named_sets(o.suite_texts(path, config) for path in sets)
     cov = o.calibrated(model, config, quiet)
-    compare_files(cov, named, output, console=Console(quiet=quiet), **how)
+    compare_files(cov, named, output, console=Screen(quiet=quiet), **how)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from mncover.augment.recipes import make_suite
 from mncover.cli import options as o
 from mncover.cli.checks import check_paths
 from mncover.cli.options import argument, listed, option, written
 from mncover.report.describe import describe_suite, outcome_table, outcomes_to_json, suite_table
+from mncover.report.plans import estimate_notes, estimate_table, estimates_to_json
+from mncover.report.screen import Screen, in_json, say
+from mncover.selection.estimates import estimates_from
+from mncover.selection.planfile import plan_of
 from mncover.suites.exchange import CERTAIN, FORMATS, export_texts, index_path, read_predictions
 from mncover.suites.formats import SUITE_FORMATS, load_suite, save_suite
 from mncover.suites.judging import in_suite_classes, judge_suite
@@ -32,28 +34,28 @@ def make(
     quiet: o.Quiet = False,
 ) -> None:
     """Make a suite from templates, word lists and small changes to texts."""
-    check_paths(file=output)
+    check_paths(file=output, reads=(recipe,))
     made = make_suite(recipe, seed)
     save_suite(made, output)
     if not quiet:
-        Console().print(suite_table(made))
-        print(f"{output}: {describe_suite(made)}.")
+        Screen().print(suite_table(made))
+        say(f"{output}: {describe_suite(made)}.")
 
 
 @app.command()
 def convert(suite: TestSuite, output: o.JsonLines, quiet: o.Quiet = False) -> None:
     """Write a suite, such as a CheckList pickle, in mncover's own format."""
-    check_paths(file=output)
+    check_paths(file=output, reads=(suite,))
     found = load_suite(suite)
     save_suite(found, output)
     if not quiet:
-        print(f"{output}: {describe_suite(found)}.")
+        say(f"{output}: {describe_suite(found)}.")
 
 
 @app.command()
 def show(suite: TestSuite) -> None:
     """List the tests of a suite: type, capability, cases, texts, expectation."""
-    Console().print(suite_table(load_suite(suite)))
+    Screen().print(suite_table(load_suite(suite)))
 
 
 @app.command()
@@ -63,12 +65,12 @@ def export(
     quiet: o.Quiet = False,
 ) -> None:
     """Write a suite's texts, one per line, for another program to predict."""
-    check_paths(file=output)
+    check_paths(file=output, reads=(suite,))
     found = load_suite(suite)
     export_texts(found, output)
     if not quiet:
         index = index_path(output)
-        print(f"{output}: {found.texts:,} lines; {index} has the test and case of each.")
+        say(f"{output}: {found.texts:,} lines; {index} has the test and case of each.")
 
 
 @app.command()
@@ -90,7 +92,16 @@ def judge(
     if kind not in CERTAIN:
         answers = in_suite_classes(answers.probabilities, numbers, found.labels, known_way(classes))
     outcomes = judge_suite(found, answers)
+    plan = plan_of(found)
+    estimates = [] if plan is None else estimates_from(plan, outcomes)
     if as_json:
-        print(json.dumps(outcomes_to_json(outcomes), indent=1))
-    else:
-        Console().print(outcome_table(outcomes))
+        tests = outcomes_to_json(outcomes)
+        content = {"tests": tests, "estimates": estimates_to_json(estimates)} if plan else tests
+        say(in_json(content))
+        return
+    screen = Screen()
+    screen.print(outcome_table(outcomes))
+    if estimates:
+        for note in estimate_notes(estimates):
+            screen.print(f"\n{note}", markup=False, highlight=False)
+        screen.print(estimate_table(estimates))

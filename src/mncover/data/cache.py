@@ -19,7 +19,7 @@ from mncover.data.layout import Layout
 _KEY = "[0-9a-f]" * 40
 PATTERNS: dict[Kind, tuple[str, ...]] = {
     "ranges": (f"{_KEY}.*", f".{_KEY}.*.tmp"),
-    "neighbours": ("*.npz", ".*.npz.*.tmp"),
+    "neighbours": ("*.npz", ".*.tmp"),
     "demo": ("minilm-*", ".minilm-*"),
 }
 DAY = 24 * 60 * 60

@@ -23,7 +23,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mncover.data.calibration import Calibration
-from mncover.data.files import replacing
 from mncover.data.header import NAMES, check_header, check_outlines
 from mncover.data.identity import Identity, MaskSummary, Measured, Run
 from mncover.data.layout import Layout
@@ -35,6 +34,7 @@ from mncover.data.signatures import SignatureSpace
 from mncover.data.store import CoverageData
 from mncover.data.table import COLUMNS, NEW_TYPE, UNKNOWN, NewCells, Signatures, Table
 from mncover.data.threads import WORKERS
+from mncover.data.writing import replacing
 from mncover.errors import DataFileError, LimitError
 from mncover.types import Settings, Text, __version__, are_texts, brief
 

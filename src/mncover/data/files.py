@@ -1,4 +1,4 @@
-"""Files: replaced in one step, kept in the cache, and the state of work that is interrupted.
+"""Files: kept in the cache, read as TOML, and the state of work that is interrupted.
 
 Long work keeps its state in a file beside its outcome, with `.partial` behind the name, so that
 an interrupted command resumes. A key, or whatever the caller compares, says whose work it is.
@@ -6,11 +6,11 @@ an interrupted command resumes. A key, or whatever the caller compares, says who
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,7 +20,8 @@ from typing import Any, Literal, TypeVar
 import platformdirs
 
 from mncover.data.limits import LINE
-from mncover.errors import SettingsError
+from mncover.data.writing import replacing
+from mncover.errors import DataFileError, MismatchError, SettingsError
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -38,28 +39,6 @@ Say = Callable[[str], None]
 MOST_PARTS = 100
 _PART = r"""(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*"""
 _NESTED_KEY = re.compile(rf"(?:^|[\[{{,])[ \t]*(?:{_PART}\.[ \t]*){{{MOST_PARTS}}}", re.M)
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; rename it there once the block has succeeded.
-
-    If the block fails, or the machine does, what was at `path` stays as it was.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-    os.close(descriptor)
-    temporary = Path(name)
-    try:
-        yield temporary
-        mask = os.umask(0)  # it can be read only by setting it
-        os.umask(mask)
-        temporary.chmod(0o666 & ~mask)  # after the block: some writers set their own
-        with temporary.open("rb") as written:
-            os.fsync(written.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def cache_folder(kind: Kind | None = None) -> Path:
@@ -112,8 +91,11 @@ class Unfinished:
             return None
         try:
             state = read(self.path)
-        except Exception:  # damaged bytes make what reads them raise almost anything
+        except MismatchError:
             state = None
+        except Exception:  # damaged bytes make what reads them raise almost anything
+            self.say(f"{self.path} is damaged or no unfinished {self.what}: starting over.")
+            return None
         if state is None:
             self.say(f"{self.path} belongs to another {self.what}: starting over.")
         else:
@@ -149,15 +131,28 @@ class Unfinished:
 
 
 def save_json(path: Path, key: Any, state: Any) -> None:
-    """Write a state with its key, replacing the file in one step."""
+    """Write a state with its key and a checksum, replacing the file in one step."""
+    content = json.dumps({"key": key, "state": state})
     with replacing(path) as temporary:
-        temporary.write_text(json.dumps({"key": key, "state": state}) + "\n", encoding="utf-8")
+        temporary.write_text(f"{_digest(content)}\n{content}\n", encoding="utf-8")
 
 
 def load_json(path: Path, key: Any) -> Any:
-    """Return the state in a file that was saved under an equal key; otherwise None."""
+    """Return the state in a file that was saved under an equal key; otherwise None.
+
+    A damaged file is a `DataFileError`.
+    """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        return content["state"] if content["key"] == json.loads(json.dumps(key)) else None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        digest, _, content = path.read_text(encoding="utf-8").partition("\n")
+        if digest != _digest(content.removesuffix("\n")):
+            raise ValueError("its checksum is not that of its content")
+        found = json.loads(content)
+        return found["state"] if found["key"] == json.loads(json.dumps(key)) else None
+    except FileNotFoundError:
         return None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise DataFileError(f"{path}: damaged ({error}).") from error
+
+
+def _digest(content: str) -> str:
+    return hashlib.sha256(content.encode()).hexdigest()

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from mncover.data.layout import Layout
 from mncover.data.maps import int_type, ints_per_neuron
+from mncover.data.writing import refuse_input
 from mncover.errors import ModelError, SettingsError, TextError
 
 # Memory that measuring takes is worth a line from here on.
@@ -41,6 +42,9 @@ def check_target(path: Path, folder: bool = False) -> None:
     if path.exists() and path.is_dir() is not folder:
         kind = "a file" if folder else "a folder"
         raise SettingsError(f"{path}: {kind} is there already; choose another --output.")
+    if path.exists() and not (path.is_file() or folder):
+        raise SettingsError(f"{path}: not a file that can be replaced; choose another --output.")
+    refuse_input(path)
     place = path if path.is_dir() else _existing(path.absolute().parent)
     if not place.is_dir():
         raise SettingsError(f"{path}: {place} is no folder; choose another --output.")

@@ -344,10 +344,11 @@ class Engine:
         whole: bool = False,
         run: RunTexts = measure,
         wrap: Wrap | None = None,
+        done: int = 0,
     ) -> Iterator[Window]:
-        """Run cases and yield them in order, window by window, or as one window."""
+        """Run cases after the first `done`, window by window, or as one window."""
         windows = Windows(self.taps, self.setup, self.batch_size, run, wrap)
-        return windows.over(cases, advance, whole)
+        return windows.over(cases, advance, whole, done)
 
     def codes(self, window: Window, row: int, criterion: str) -> Array:
         """Return the codes of a window's text that count for a criterion."""

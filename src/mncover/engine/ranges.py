@@ -21,16 +21,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.numpy import save_file
 
-from mncover.data.files import Unfinished, replacing
+from mncover.data.files import Unfinished
 from mncover.data.layout import Layout
 from mncover.data.places import free_disk, in_bytes
 from mncover.data.schema import OneOf, Whole, check_shape
 from mncover.data.signatures import SignatureSpace, learn_space, reference_places
 from mncover.data.table import Signatures
-from mncover.data.tensors import read_tensors
+from mncover.data.tensors import read_tensors, write_tensors
 from mncover.engine.kernels.base import Bounds, Kernels
 from mncover.engine.measure import Advance, Piece, cut_in_pieces, in_pieces, measure_piece
 from mncover.engine.readers import WidenReader
@@ -103,17 +101,13 @@ class Ranges:
         arrays |= {f"pooled.{i}": states for i, states in enumerate(self.pooled)}
         if self.space is not None:
             arrays |= {f"space.{name}": array for name, array in self.space.arrays().items()}
-        with replacing(path) as temporary:
-            try:
-                save_file(arrays, temporary, metadata={"mncover": json.dumps(about)})
-            except SafetensorError as error:
-                raise OSError(str(error)) from error
+        write_tensors(path, "mncover", about, arrays)
 
     @classmethod
     def load(cls, path: Path) -> Ranges:
         """Read ranges from a file."""
         try:
-            about, arrays = read_tensors(path, "mncover")
+            about, arrays = read_tensors(path, "mncover", checksum=True)
             check_shape(about, _ABOUT, "header")
         except (OSError, DataFileError, SchemaError) as error:
             raise DataFileError(f"{path}: not a file of ranges, or damaged ({error}).") from error
@@ -160,7 +154,7 @@ def cache_key(model: str, tokenizer: str, texts: Sequence[Text], taps: Taps, len
     The device is part of it: a GPU rounds differently, and a range should come from the same
     arithmetic as the values that are compared with it.
     """
-    parts = [model, tokenizer, fingerprint_texts(texts), length, taps.subject.device.type]
+    parts = [FORMAT, model, tokenizer, fingerprint_texts(texts), length, taps.subject.device.type]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:40]
 
 
@@ -178,10 +172,11 @@ def calibrate(
         raise TextError("calibration needs at least one text.")
     layout = kernels.layout
     kept = None if cache is None else _load(cache, layout)
-    if kept is not None:
+    partial = None if cache is None else Unfinished(cache.with_suffix(".partial"), "calibration")
+    if kept is not None and partial is not None:
+        partial.remove()  # a kill may have left it
         advance(len(texts))
         return kept
-    partial = None if cache is None else Unfinished(cache.with_suffix(".partial"), "calibration")
     ranges = Ranges.empty(layout)
     if partial is not None:
         kept = partial.load(
@@ -238,7 +233,8 @@ def _keep(ranges: Ranges, path: Path) -> None:
     try:
         ranges.save(path)
     except OSError as error:
-        warnings.warn(f"cannot cache the ranges in {path.parent}: {error.strerror}.", stacklevel=2)
+        why = error.strerror or error
+        warnings.warn(f"cannot cache the ranges in {path.parent}: {why}.", stacklevel=2)
 
 
 def _load(path: Path, layout: Layout) -> Ranges | None:
@@ -247,7 +243,8 @@ def _load(path: Path, layout: Layout) -> Ranges | None:
         return None
     try:
         ranges = Ranges.load(path)
-    except MnCoverError:
+    except MnCoverError as error:
+        warnings.warn(f"{str(error).rstrip('.')}: it is ignored and made again.", stacklevel=2)
         return None
     if ranges.layout != layout:
         return None

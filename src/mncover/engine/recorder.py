@@ -7,12 +7,11 @@ is finished is beside its data file, which is replaced once, at the end.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,10 +20,10 @@ from mncover.data import datafile
 from mncover.data.files import Say, Unfinished, partial_path, silent
 from mncover.data.identity import Identity, Run
 from mncover.data.maps import Bits
-from mncover.data.owners import NOT_OWNED, Block, Owned
+from mncover.data.owners import NOT_OWNED, Owned
 from mncover.data.store import CoverageData
 from mncover.data.table import UNKNOWN, NewCells, Signatures, Table
-from mncover.engine.batches import Tokens
+from mncover.engine.answers import Added, Answers, first_of_each
 from mncover.engine.engine import Engine
 from mncover.engine.first_hits import FirstHits, cuts_at, kernels_in_order, most_maps
 from mncover.engine.kernels.base import Array, WindowKernels
@@ -38,56 +37,8 @@ from mncover.suites.model import How, Outline
 from mncover.suites.rows import Rows
 from mncover.types import Text, counted
 
-
-class _Added(NamedTuple):
-    """What came of texts that were run in order: answers, new cells [2, texts], some hits."""
-
-    tokens: Tokens
-    probabilities: NDArray[np.float32]
-    signatures: Signatures
-    new: dict[str, NewCells]
-    sampled: list[Block]
-
-
 # Adds some texts, which were or will be run, to the maps of their contexts.
-_Add = Callable[[Sequence[str]], _Added]
-
-
-class _Answers:
-    """The answers to all texts that are run; the same text may come again in its context."""
-
-    def __init__(self, texts: int, labels: int, numbers: int) -> None:
-        self.lengths = np.zeros(texts, dtype=np.int64)
-        self.truncated = np.zeros(texts, dtype=np.bool_)
-        self.probabilities = np.zeros((texts, labels), dtype=np.float32)
-        self.signatures = np.zeros((texts, numbers), dtype=np.float16)
-
-    def put(self, where: slice, added: _Added) -> None:
-        """Keep the answers to some texts."""
-        self.lengths[where], self.truncated[where] = added.tokens.lengths, added.tokens.truncated
-        self.probabilities[where] = added.probabilities
-        self.signatures[where] = added.signatures
-
-    def of(self, texts: NDArray[np.int64]) -> tuple[Any, Any, Any, Any]:
-        """Return lengths, what was cut, probabilities and signatures of some texts."""
-        sizes = self.lengths[texts], self.truncated[texts]
-        return *sizes, self.probabilities[texts], self.signatures[texts]
-
-
-def _firsts(rows: Rows) -> tuple[list[int], NDArray[np.int64]]:
-    """Return the rows whose text their context did not have before, and for each row which it is.
-
-    Texts a, b, a of one context and b of the next give [0, 1, 3] and [0, 1, 0, 2].
-    """
-    found: list[int] = []
-    which: list[int] = []
-    for _, part in groupby(range(len(rows)), lambda row: rows.contexts[row]):
-        seen: dict[Text, int] = {}
-        for row in part:
-            which.append(seen.setdefault(rows.texts[row], len(found)))
-            if which[-1] == len(found):
-                found.append(row)
-    return found, np.array(which, dtype=np.int64)
+_Add = Callable[[Sequence[str]], Added]
 
 
 class Recorder:
@@ -114,20 +65,25 @@ class Recorder:
             for name, bits in maps.items():  # not before: until here it is its own backup
                 self.total[name] |= bits
 
-    def record_in_order(self, rows: Rows, advance: Advance) -> Iterator[int]:
+    def record_in_order(self, rows: Rows, advance: Advance, done: int = 0) -> Iterator[int]:
         """Add rows in the given order, with what each adds; yield how many are done so far.
 
         A text that its context already had adds nothing and is not run again. It yields after
         each window. Whenever it stops, `data` holds whole windows once `close` was called.
+        `done` rows are in the data already. What is left is cut into the same windows and batches
+        as without the interruption: in other batches the last digits would differ.
         """
-        firsts, which = _firsts(rows)
-        advance(len(rows) - len(firsts))
+        firsts, which = first_of_each(rows)
+        run = bisect_left(firsts, done)
+        advance(len(rows) - done - (len(firsts) - run))
         texts = [rows.texts[row] for row in firsts]
         contexts = [rows.contexts[row] for row in firsts]
         numbers = self.engine.sign(None, 0).signatures.shape[1]
-        answers = _Answers(len(firsts), self.engine.subject.n_labels, numbers)
-        done, run, owning = 0, 0, Owning(self.data, self.sampling)
-        for n, add in self._steps(texts, contexts, advance):
+        answers = Answers(len(firsts), self.engine.subject.n_labels, numbers)
+        if run:
+            answers.restore(slice(run), self.data.table, firsts[:run])
+        owning = Owning(self.data, self.sampling)
+        for n, add in self._steps(texts, contexts, advance, run):
             now = slice(run, run + n)
             run = now.stop
             rest = slice(done, firsts[run] if run < len(firsts) else len(rows))
@@ -148,18 +104,21 @@ class Recorder:
         return SampleReader(self.engine.sign(reader, texts), self.sampling)
 
     def _steps(
-        self, texts: list[Text], contexts: list[str], advance: Advance
+        self, texts: list[Text], contexts: list[str], advance: Advance, done: int
     ) -> Iterator[tuple[int, _Add]]:
-        """Yield how many texts come next, and what adds them."""
+        """Yield how many texts come next, after those that are done, and what adds them."""
         setup = self.engine.setup
         kernels = kernels_in_order(setup)
         if kernels is None:
-            return self._windows(texts, advance)
+            return self._windows(texts, advance, done)
         most = most_maps(setup, kernels)
         cuts = cuts_at(contexts, piece_size(self.engine.subject), most)
+        cuts = [slice(max(done, cut.start), cut.stop) for cut in cuts if cut.stop > done]
         return self._pieces(kernels, texts, cuts, advance)
 
-    def _windows(self, texts: Sequence[Text], advance: Advance) -> Iterator[tuple[int, _Add]]:
+    def _windows(
+        self, texts: Sequence[Text], advance: Advance, done: int
+    ) -> Iterator[tuple[int, _Add]]:
         """Run texts window by window; adding a window walks through its codes."""
         readers: list[SampleReader] = []
 
@@ -167,10 +126,11 @@ class Recorder:
             readers[:] = [self._sampled(reader, n)]
             return readers[0]
 
-        for window in self.engine.windows([[text] for text in texts], advance, wrap=wrap):
+        cases = [[text] for text in texts]
+        for window in self.engine.windows(cases, advance, wrap=wrap, done=done):
             yield len(window.texts), partial(self._walk, window, readers[0])
 
-    def _walk(self, window: Window, reader: SampleReader, contexts: Sequence[str]) -> _Added:
+    def _walk(self, window: Window, reader: SampleReader, contexts: Sequence[str]) -> Added:
         """Add a window's texts to the maps in order."""
         new = {name: np.zeros((2, len(contexts)), dtype=np.int64) for name in self.total}
         for row, context in enumerate(contexts):
@@ -179,7 +139,7 @@ class Recorder:
             for name, bits in self._maps_of(context).items():
                 self.engine.add(window, row, bits, name)
         signatures, sampled = reader.inner.signatures[window.which], reader.blocks(window.which)
-        return _Added(window.tokens, window.probabilities, signatures, new, sampled)
+        return Added(window.tokens, window.probabilities, signatures, new, sampled)
 
     def _pieces(
         self, kernels: WindowKernels, texts: Sequence[Text], cuts: Sequence[slice], advance: Advance
@@ -191,7 +151,7 @@ class Recorder:
 
     def _hit(
         self, kernels: WindowKernels, piece: Piece, advance: Advance, contexts: Sequence[str]
-    ) -> _Added:
+    ) -> Added:
         """Run a piece, keeping the first text of each cell, and add it to the maps."""
         engine, names = self.engine, list(dict.fromkeys(contexts))
         place = {name: number for number, name in enumerate(names)}
@@ -209,7 +169,7 @@ class Recorder:
                 self.total[name] |= bits
         new = {name: hits.new(name, len(which)) for name in hits.targets}
         signatures, sampled = reader.inner.signatures, reader.blocks(every)
-        return _Added(piece.tokens, probabilities, signatures, new, sampled)
+        return Added(piece.tokens, probabilities, signatures, new, sampled)
 
     def close(self) -> None:
         """Put the context that is being filled into the data."""
@@ -343,7 +303,7 @@ class SuiteRun:
             data.outlines[run.id] = self.outline.to_json()
         recorder = Recorder(self.engine, data, run)
         with self.unfinished.announced():
-            self._record(recorder, self.rows.part(slice(len(data.table), None)))
+            self._record(recorder, len(data.table))
         recorder.close()
         datafile.write(data, self.output)
         self.unfinished.remove()
@@ -359,16 +319,16 @@ class SuiteRun:
         mine = None if self.outline is None else self.outline.to_json()
         return data if data.outlines.get(data.runs[0].id) == mine else None
 
-    def _record(self, recorder: Recorder, rows: Rows) -> None:
-        data = recorder.data
+    def _record(self, recorder: Recorder, before: int) -> None:
+        data, rows = recorder.data, self.rows
 
         def save() -> None:
             recorder.close()
             self.unfinished.save(lambda path: datafile.write(data, path))
 
-        with bar("Running", len(self.rows), self.engine.progress, len(data.table)) as advance:
+        with bar("Running", len(rows), self.engine.progress, before) as advance:
             try:
-                for done in recorder.record_in_order(rows, advance):
+                for done in recorder.record_in_order(rows, advance, before):
                     if self.unfinished.is_time and done < len(rows):
                         save()
             except KeyboardInterrupt:
@@ -396,5 +356,5 @@ def _outline(engine: Engine, suite: Rows, classes: How) -> Outline | None:
         return None
     outline = Outline.of(suite.suite, classes)
     in_suite_classes(np.empty((0, subject.n_labels)), subject.labels, outline.labels, classes)
-    require_classes(suite.suite, subject.n_labels)
+    require_classes(suite.suite, subject.labels)
     return outline

@@ -83,17 +83,27 @@ class Windows:
     wrap: Wrap | None = None
 
     def over(
-        self, cases: Sequence[Sequence[Text]], advance: Advance, whole: bool = False
+        self,
+        cases: Sequence[Sequence[Text]],
+        advance: Advance,
+        whole: bool = False,
+        done: int = 0,
     ) -> Iterator[Window]:
         """Yield windows, each good until the next is asked for; a case is never cut.
 
-        With `whole` there is one window, however large.
+        With `whole` there is one window, however large. The first `done` cases are left out; the
+        windows behind them are those that there are without.
         """
         parts = [list(cases)] if whole and cases else list(_by_number(cases))
+        while parts and len(parts[0]) <= done:
+            done -= len(parts.pop(0))
         with Spool(self.setup.kernels) as spool, ahead(len(parts)) as each:
             encode = EncodeReader(self.setup, spool)
             for part, (texts, tokens) in zip(parts, each(self._tokenised, parts), strict=True):
-                for rows in self._by_bytes(part, tokens, whole):
+                for every in self._by_bytes(part, tokens, whole):
+                    rows, done = every[done:], max(0, done - len(every))
+                    if not rows:
+                        continue
                     spool.clear()
                     start, stop = rows[0].start, rows[-1].stop
                     local = [range(r.start - start, r.stop - start) for r in rows]

@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors.torch import save_file
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from mncover.data.files import Unfinished
 from mncover.data.schema import Number, Whole, check_shape
-from mncover.data.tensors import read_tensors
+from mncover.data.tensors import read_tensors, write_tensors
 from mncover.engine.batches import Tokens, batches_by_length
 from mncover.engine.loading import fingerprint_model
 from mncover.engine.masking import PairTable
@@ -197,15 +196,13 @@ class Learner:
         adam = self.optimizer.state_dict()["state"]
         states = {f"adam.{number}.": state for number, state in adam.items()}
         states |= {"now.": self.layer.state_dict(), "kept.": progress.kept or {}}
-        tensors = {
-            part + n: t.cpu().contiguous() for part, s in states.items() for n, t in s.items()
-        }
+        tensors = {part + n: t.cpu().numpy() for part, s in states.items() for n, t in s.items()}
         numbers = {"step": progress.step, "best": progress.best, "stale": progress.stale}
-        save_file(tensors, path, {"mncover_learning": json.dumps({"key": self.key, **numbers})})
+        write_tensors(path, "mncover_learning", {"key": self.key, **numbers}, tensors)
 
     def read(self, path: Path) -> Progress | None:
         """Restore what `write` wrote; None if the file is damaged or belongs to other work."""
-        header, arrays = read_tensors(path, "mncover_learning")
+        header, arrays = read_tensors(path, "mncover_learning", checksum=True)
         check_shape(header, _HEADER, "header")
         tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
         now, layer = _group(tensors, "now."), self.layer.state_dict()

@@ -17,12 +17,10 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import save_file
 
-from mncover.data.files import replacing
 from mncover.data.identity import MaskSummary, Scored
 from mncover.data.schema import Number, OneOf, Whole, check_shape
-from mncover.data.tensors import read_tensors
+from mncover.data.tensors import read_tensors, write_tensors
 from mncover.errors import DataFileError, MaskError, SchemaError
 from mncover.masks.settings import FIDELITY, LearningSettings, Normalisation
 from mncover.masks.vocabulary import Integers, Keys, tokens_of, vocabulary
@@ -218,8 +216,7 @@ class Masks:
         tensors["words"] = np.frombuffer(json.dumps(self.words).encode("ascii"), dtype=np.uint8)
         if self.message is not None:
             tensors["message"] = self.message
-        with replacing(Path(path)) as temporary:
-            save_file(tensors, temporary, {"mncover_masks": json.dumps(header)})
+        write_tensors(Path(path), "mncover_masks", header, tensors)
 
     @classmethod
     def load(cls, path: str | Path) -> Masks:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.table import Table
 
-from mncover.data.files import Unfinished, partial_path
+from mncover.data.files import Unfinished, partial_path, silent
 from mncover.engine.subject import Subject
 from mncover.errors import SettingsError
 from mncover.masks.learning import learn_masks
@@ -20,6 +19,7 @@ from mncover.masks.settings import LearningSettings, parsed_setting
 from mncover.masks.wimask import fidelity_on
 from mncover.report.plots import require_plotting, trade_off
 from mncover.report.progress import bar
+from mncover.report.screen import tell
 from mncover.report.tables import plain_table, write_csv
 from mncover.selection.chance import wilson
 from mncover.types import Text, display_percent
@@ -35,7 +35,7 @@ def learn_to_file(
     unseen: Unseen | None = None,
 ) -> Masks:
     """Learn masks and save them; learning that was interrupted resumes."""
-    say = partial(Console(stderr=True, quiet=quiet).print, markup=False, soft_wrap=True)
+    say = silent if quiet else tell
     unfinished = Unfinished(partial_path(path), "learning run", say)
     total, show = settings.texts_over(len(texts)), False if quiet else None
     with unfinished.announced(), bar(title, total, show) as advance:

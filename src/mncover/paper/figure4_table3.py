@@ -16,6 +16,7 @@ from mncover.coverage import Coverage
 from mncover.data.calibration import to_reachable
 from mncover.errors import SettingsError
 from mncover.report.plots import comparison_figure, require_plotting, saturation_figure, save_figure
+from mncover.report.screen import Screen
 from mncover.report.sets import overlap_table, reduction_table, set_table, to_json, write_curves
 from mncover.report.tables import write_json, write_text
 from mncover.selection.sets import DRAWS, THRESHOLDS, Comparison, Curve
@@ -130,7 +131,7 @@ def _write(
 ) -> None:
     """Write and print tables; save the figure of each criterion beside them as PNG and SVG."""
     write_text(text, lambda file: file.print(tables), 120)
-    shown = console or Console(quiet=True)
+    shown = console or Screen(quiet=True)
     shown.print(tables)
     for criterion, figure in figures.items():
         for kind in ("png", "svg"):

@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from mncover.report.screen import Screen
 from mncover.report.tables import plain_table, write_csv, write_json, write_text
 from mncover.types import display_percent
 
@@ -160,7 +161,7 @@ def write_retraining(
     write_json(folder / "retraining.json", to_json(rows, settings))
     write_csv(folder / "retraining.csv", [record(row) for row in rows])
     write_text(folder / "retraining.txt", partial(print_retraining, rows, settings), WIDTH)
-    console = Console(quiet=quiet)
+    console = Screen(quiet=quiet)
     console.width = max(console.width, WIDTH)  # on a narrow terminal, wrapping beats cropping
     print_retraining(rows, settings, console)
     return rows

@@ -19,17 +19,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
 
 from mncover.augment.grower import Grower, usable_transforms
 from mncover.augment.records import AugmentSettings
 from mncover.augment.transforms import Resources
 from mncover.data.files import load_json, partial_path, save_json
 from mncover.engine.loading import class_names
-from mncover.errors import SettingsError, TextError
+from mncover.errors import DataFileError, SettingsError, TextError
 from mncover.paper.finetuning import Advance, FineTuning, TrainingSet, accuracy, fine_tune
 from mncover.paper.retraining import NONE, PAPER_TEXTS, RANDOM, Arm, Row, write_retraining
 from mncover.report.progress import bar
+from mncover.report.screen import tell
 from mncover.suites.formats import read_texts
 from mncover.suites.rows import label_numbers
 from mncover.types import Settings, fingerprint_texts
@@ -134,8 +134,8 @@ class _Sets:
 
     def say(self, line: str) -> None:
         """Print a line on standard error."""
-        console = Console(stderr=True, quiet=self.quiet)
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        if not self.quiet:
+            tell(line)
 
     def grown(self, name: str, guide: str, seeds: TrainingSet, seed: int) -> TrainingSet:
         """Return texts made from seeds, with the seeds' labels."""
@@ -184,7 +184,7 @@ def _kept_set(path: Path, key: dict[str, object]) -> TrainingSet | None:
         state = load_json(path, key)
         texts = tuple(t if isinstance(t, str) else (t[0], t[1]) for t in state["texts"])
         return TrainingSet(texts, tuple(int(number) for number in state["labels"]))
-    except (ValueError, KeyError, TypeError, IndexError, TextError):
+    except (ValueError, KeyError, TypeError, IndexError, TextError, DataFileError):
         return None
 
 
@@ -220,7 +220,7 @@ class Retraining:
         kept = {part: self._kept(part, key) for part, key in keys.items()}
         found = {part: outcome for part, outcome in kept.items() if outcome is not None}
         if found and not self.quiet:
-            Console(stderr=True).print(f"{len(found)} of {len(keys)} trainings were done before.")
+            tell(f"{len(found)} of {len(keys)} trainings were done before.")
 
         def work(some: Iterable[Part]) -> int:
             """Return how many texts trainings process; the bar counts texts, not steps."""
@@ -262,11 +262,11 @@ class Retraining:
 
     def _kept(self, part: Part, key: str) -> Outcome | None:
         """Return a kept outcome; None if there is none with this key, or a damaged one."""
-        rows = load_json(self._path(part), key)
         sizes = [len(self.test.texts), len(self.perturbed.texts)]
         try:
+            rows = load_json(self._path(part), key)
             whole = [len(row) for row in rows] == sizes and set("".join(rows)) <= {"0", "1"}
-        except TypeError:
+        except (TypeError, DataFileError):
             return None
         return [np.array([x == "1" for x in row], dtype=bool) for row in rows] if whole else None
 

@@ -11,13 +11,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from rich.console import Console
 from rich.table import Table
 
 from mncover.engine.loading import load_subject
 from mncover.errors import SettingsError
 from mncover.masks.settings import LearningSettings
 from mncover.masks.sweep import learn_to_file, measured
+from mncover.report.screen import Screen
 from mncover.report.tables import plain_table, write_csv, write_json, write_text
 from mncover.suites.formats import read_texts
 from mncover.types import display_percent
@@ -83,7 +83,7 @@ def run_table5(
         family = str(subject.model.config.model_type)
         paper = PAPER.get(family, {}).get(TASKS[task])
         rows.append(Row(task, family, name, len(tests), *shares, paper))
-    records, table, console = [asdict(row) for row in rows], _table(rows), Console(quiet=quiet)
+    records, table, console = [asdict(row) for row in rows], _table(rows), Screen(quiet=quiet)
     write_json(output / "table5.json", {"settings": asdict(settings), "rows": records}, end="")
     write_csv(output / "table5.csv", records)
     write_text(output / "table5.txt", lambda file: file.print(table), WIDTH)

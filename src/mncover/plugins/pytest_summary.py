@@ -9,10 +9,11 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 from rich.text import Text
 
+from mncover.data.harmless import on_a_line
 from mncover.data.results import Result, below
+from mncover.report.screen import Screen
 from mncover.report.tables import plain_table
 from mncover.selection.gates import MaxFailing, exceeds
 from mncover.types import display_percent
@@ -72,14 +73,14 @@ class Summary:
             width = terminal._tw.fullwidth
             terminal.write_line(_table(self.result, self.failed, width).rstrip())
             terminal.write_line("")
-            file = os.path.relpath(self.output)
+            file = on_a_line(os.path.relpath(self.output))
             terminal.write_line(f"The data file is {file}. To see more: mncover report {file}")
         if self.unread:
             what = "inputs of the model are" if self.unread > 1 else "input of the model is"
             terminal.write_line(f"{self.unread:,} {what} no text that is known: not measured.")
         self._print_gates(terminal)
         for error in self.errors:
-            terminal.write_line(f"mncover: {error}", red=True)
+            terminal.write_line(on_a_line(f"mncover: {error}"), red=True)
 
     def _print_gates(self, terminal: pytest.TerminalReporter) -> None:
         if self.fail_under is not None:
@@ -115,7 +116,7 @@ def _table(result: Result, failed: set[str], width: int) -> str:
     table.add_section()
     table.add_row("Total", *_cells(rows), style="bold")
     file = io.StringIO()
-    console = Console(file=file, width=width, color_system=None)
+    console = Screen(file=file, width=width, color_system=None)
     console.print(table)
     return file.getvalue()
 

@@ -49,12 +49,6 @@ class Report:
     show: Callable[[View, Console], None]
 
 
-def print_verbatim(text: str, console: Console) -> None:
-    """Print a text for programs: nothing is wrapped, highlighted or taken for markup."""
-    if not console.quiet:
-        print(text, file=console.file)
-
-
 # Columns.
 
 

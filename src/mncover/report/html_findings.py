@@ -9,7 +9,7 @@ from math import ceil, floor
 from pathlib import Path
 from typing import Any
 
-from mncover.data.files import replacing
+from mncover.data.writing import replacing
 from mncover.report import findings as words
 from mncover.report.findings import Found
 from mncover.report.html import environment, render
@@ -30,7 +30,7 @@ Point = tuple[float, float]
 def write_page(found: Found, path: Path) -> None:
     """Write the page, as one file that needs no other."""
     with replacing(path) as temporary:
-        render(environment(), "findings.html", temporary, o=page(found))
+        temporary.write_bytes(render(environment(), "findings.html", o=page(found)))
 
 
 def page(found: Found) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from mncover.data.files import replacing
+from mncover.data.writing import replacing
 from mncover.report import gaps as words
 from mncover.report.html import environment, render
 from mncover.selection.gap_groups import Flagged, Gaps
@@ -21,7 +21,7 @@ MOST_SHOWN = 50  # flagged texts of a group
 def write_page(found: Gaps, path: Path) -> None:
     """Write the page, as one file that needs no other."""
     with replacing(path) as temporary:
-        render(environment(), "gaps.html", temporary, o=page(found))
+        temporary.write_bytes(render(environment(), "gaps.html", o=page(found)))
 
 
 def page(found: Gaps) -> dict[str, Any]:

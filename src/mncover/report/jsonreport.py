@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
 
@@ -13,10 +12,12 @@ from mncover.data.gains import gains, novelty
 from mncover.data.results import ContextResult, Result
 from mncover.data.store import CoverageData
 from mncover.data.table import UNKNOWN
-from mncover.report.columns import View, print_verbatim
+from mncover.report.columns import View
 from mncover.report.describe import outcomes_to_json
 from mncover.report.failures import changes_to_json
 from mncover.report.notes import warnings_of
+from mncover.report.plans import estimates_to_json
+from mncover.report.screen import in_json, print_verbatim
 from mncover.types import __version__
 
 # 1: the first. 2: mnCover. 3: criteria by name, where there were fields of Cover and of mnCover.
@@ -32,7 +33,7 @@ def show(view: View, console: Console) -> None:
         content["gates"] = [check.to_json() for check in view.checks]
     if view.changes is not None:
         content["changes"] = changes_to_json(view.changes)
-    print_verbatim(json.dumps(content, indent=2 if view.pretty else None), console)
+    print_verbatim(in_json(content, 2 if view.pretty else None), console)
 
 
 def to_json(result: Result) -> dict[str, Any]:
@@ -58,6 +59,7 @@ def to_json(result: Result) -> dict[str, Any]:
         "masks": None if identity.masks is None else identity.masks.to_json(),
         "contexts": [_context(context) for context in result.contexts],
         "tests": outcomes_to_json(result.outcomes),
+        "estimates": estimates_to_json(result.estimates),
         "sites": _sites(result),
     }
 

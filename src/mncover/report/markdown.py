@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
+from io import StringIO
 
 from rich.console import Console
 
+from mncover.data.harmless import as_code, in_markdown
 from mncover.data.results import Result
 from mncover.report import columns
-from mncover.report.columns import LITTLE, NAME, OUTSIDE, TEXTS, View, print_verbatim, shown
+from mncover.report.columns import LITTLE, NAME, OUTSIDE, TEXTS, View, shown
 from mncover.report.describe import print_failures
 from mncover.report.failures import MOST_LISTED, MOST_TEXTS, changes_in_words, newly_failing
 from mncover.report.notes import headline, little_words, of_all, warnings_of
+from mncover.report.plans import ESTIMATE_TITLES, estimate_cells, estimate_notes
+from mncover.report.screen import Screen, print_verbatim
 from mncover.types import counted, display_percent, shorten
+
+WIDTH = 100  # of failing cases
 
 
 def show(view: View, console: Console, folded: bool = False) -> None:
@@ -21,7 +26,14 @@ def show(view: View, console: Console, folded: bool = False) -> None:
     print_verbatim(to_markdown(view.result, view.sort, folded), console)
     print_verbatim("".join(f"{line}\n" for line in _gates(view)), console)
     if view.failures:
-        print_failures(view.data, view.failures, console)
+        print_verbatim(as_code(_failures(view)), console)
+
+
+def _failures(view: View) -> str:
+    """Return the failing cases as lines."""
+    file = StringIO()
+    print_failures(view.data, view.failures, Screen(file=file, width=WIDTH))
+    return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
 
 
 def to_markdown(result: Result, sort: str = "suite", folded: bool = False) -> str:
@@ -30,25 +42,26 @@ def to_markdown(result: Result, sort: str = "suite", folded: bool = False) -> st
     if folded:
         summary = f"<summary>{counted(len(result.contexts), 'test')}</summary>"
         table = f"<details>{summary}\n\n{table}\n\n</details>"
-    model = _escaped(result.identity.model.rstrip("/").split("/")[-1])
+    model = in_markdown(result.identity.model.rstrip("/").split("/")[-1])
     totals = "\n".join(f"- {line}" for line in _totals(result))
-    return f"## Coverage of {model}\n\n{totals}\n\n{table}\n"
+    estimated = "".join(f"\n{line}\n" for line in _estimates(result))
+    return f"## Coverage of {model}\n\n{totals}\n{estimated}\n{table}\n"
 
 
 def _gates(view: View) -> Iterator[str]:
     """Yield what gates say, and the cases that fail newly as a table."""
     for check in view.checks:
-        yield f"- {'passed' if check.holds else '**FAILED**'}: {_escaped(check.says)}"
+        yield f"- {'passed' if check.holds else '**FAILED**'}: {in_markdown(check.says)}"
     if view.changes is None:
         return
-    yield f"\n{_escaped(changes_in_words(view.changes))}"
+    yield f"\n{in_markdown(changes_in_words(view.changes))}"
     found = newly_failing(view.changes)
     if found:
         yield "\n| Test | Case | Texts | Expected | Got |\n|---|---|---|---|---|"
     for one in found[:MOST_LISTED]:
         texts = " / ".join(shorten(text) for text in one.texts[:MOST_TEXTS])
         cells = (one.test, one.case, texts, one.expected, one.got)
-        yield f"| {' | '.join(map(_escaped, cells))} |"
+        yield f"| {' | '.join(map(in_markdown, cells))} |"
     if len(found) > MOST_LISTED:
         yield f"\nand {counted(len(found) - MOST_LISTED, 'case')} more"
 
@@ -59,14 +72,28 @@ def _totals(result: Result) -> list[str]:
         shown, compared = headline(result, criterion)
         lines.append(f"**{shown}**{compared}; {of_all(criterion)}")
     lines[0] += f"; {counted(result.n_texts, 'text')}"
-    lines += [f"part of {_escaped(part)}" for part in result.parts]
+    lines += [f"part of {in_markdown(part)}" for part in result.parts]
     if result.judged:
         share = display_percent(result.failing / result.judged)
         lines.append(f"**{result.failing:,} of {result.judged:,} cases fail** ({share} %)")
     little = little_words(result)
     lines += [little] if little else []
-    lines += [f"interrupted: {_escaped(name)}" for name in result.interrupted]
+    lines += [f"interrupted: {in_markdown(name)}" for name in result.interrupted]
     return [*lines, *(f"Warning: {one}" for one in warnings_of(result))]
+
+
+def _estimates(result: Result) -> list[str]:
+    """Return what is estimated for whole tests: a paragraph, and a table."""
+    if not result.estimates:
+        return []
+    lines = [
+        f"| {' | '.join(ESTIMATE_TITLES)} |",
+        "|---" + "|---:" * (len(ESTIMATE_TITLES) - 1) + "|",
+    ]
+    for one in result.estimates:
+        name, *cells = estimate_cells(one)
+        lines.append(f"| {' | '.join([in_markdown(name), *cells])} |")
+    return [*map(in_markdown, estimate_notes(result.estimates)), "\n".join(lines)]
 
 
 def _table(result: Result, sort: str) -> list[str]:
@@ -78,14 +105,7 @@ def _table(result: Result, sort: str) -> list[str]:
         part, failing = columns.failing_part(context), "-"
         if part.share is not None:
             failing = f"{part.number:,} ({display_percent(part.share, 1)} %)"
-        name = _escaped(shown(NAME.value(context)))
+        name = in_markdown(shown(NAME.value(context)))
         cells = [name, *(shown(column.value(context)) for column in shares), failing]
         lines.append(f"| {' | '.join(cells)} |")
     return lines
-
-
-def _escaped(text: str) -> str:
-    """Return a text that Markdown and HTML leave as it is, on one line."""
-    flat = " ".join(text.split())
-    flat = flat.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return re.sub(r"([\\`*_{}\[\]()#+!|~-])", r"\\\1", flat)

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich import progress as parts
-from rich.console import Console
 from rich.text import Text
+
+from mncover.report.screen import Screen
 
 
 class _Speed(parts.ProgressColumn):
@@ -32,6 +33,6 @@ def bar(
         return
     columns = (parts.BarColumn(), parts.MofNCompleteColumn(), _Speed(), parts.TimeRemainingColumn())
     shown: tuple[str | parts.ProgressColumn, ...] = ("{task.description}", *columns)
-    with parts.Progress(*shown, console=Console(stderr=True), transient=True) as progress:
+    with parts.Progress(*shown, console=Screen(stderr=True), transient=True) as progress:
         task = progress.add_task(description, total=total, completed=done)
         yield lambda n: progress.advance(task, n)

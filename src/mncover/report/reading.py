@@ -9,8 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
-from rich.console import Console
-
 from mncover.data import datafile
 from mncover.data.results import ADDS_LITTLE_AT, Result
 from mncover.data.store import CoverageData
@@ -18,7 +16,8 @@ from mncover.report import plots
 from mncover.report.columns import View
 from mncover.report.formats import find_report
 from mncover.report.frames import Tables
-from mncover.suites.judging import result_of
+from mncover.report.screen import Screen
+from mncover.selection.estimates import full_result
 
 
 class Reading:
@@ -34,7 +33,7 @@ class Reading:
 
         A text adds little if its novelty is at most `adds_little_at`.
         """
-        found = result_of(self.data, adds_little_at)
+        found = full_result(self.data, adds_little_at)
         return replace(found, tables=Tables(self.data))
 
     def report(
@@ -54,7 +53,7 @@ class Reading:
         """
         found = find_report(format)
         view = View(self.data, self.result(adds_little_at), sort, heads, failures)
-        found.show(view, Console(file=file))
+        found.show(view, Screen(file=file))
 
     def html(
         self,

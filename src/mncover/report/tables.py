@@ -14,7 +14,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from mncover.data.files import replacing
+from mncover.data.harmless import in_cell
+from mncover.data.writing import replacing
+from mncover.report.screen import Screen
 
 
 def plain_table(*columns: str, left: int = 1, width: int = 0, narrow: bool = False) -> Table:
@@ -38,7 +40,7 @@ def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     with replacing(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
-        writer.writerows(rows)
+        writer.writerows({name: in_cell(value) for name, value in row.items()} for row in rows)
 
 
 def write_json(path: Path, content: Any, end: str = "\n") -> None:
@@ -50,4 +52,4 @@ def write_json(path: Path, content: Any, end: str = "\n") -> None:
 def write_text(path: Path, print_to: Callable[[Console], None], width: int) -> None:
     """Write what `print_to` prints on a console of the given width."""
     with replacing(path) as temporary, temporary.open("w", encoding="utf-8") as file:
-        print_to(Console(file=file, width=width))
+        print_to(Screen(file=file, width=width))

@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from mncover.data.harmless import in_cell
 from mncover.errors import MnCoverError, SettingsError, TextError
 from mncover.selection.finder import Finder, Item
 from mncover.selection.journal import Verdict
@@ -23,7 +24,6 @@ from mncover.suites.formats.records import Fields, choose_fields, pick, write_co
 from mncover.types import Text, visible
 
 JSON_LINES, DELIMITERS = ".jsonl", {".csv": ",", ".tsv": "\t"}
-FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a cell starts with if spreadsheets compute it
 
 
 def write_batch(batch: Sequence[Item], path: Path) -> None:
@@ -70,9 +70,8 @@ def _delimited(rows: Sequence[dict[str, Any]], delimiter: str) -> bytes:
 
 
 def safe_cell(value: Any) -> str:
-    """Return what stands in a cell; an apostrophe in front stops a spreadsheet from computing."""
-    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-    return visible(f"'{text}" if text.startswith(FORMULA) else text)
+    """Return what stands in a cell, which no spreadsheet computes."""
+    return str(in_cell(", ".join(map(str, value)) if isinstance(value, list) else str(value)))
 
 
 def read_verdicts(path: Path, finder: Finder) -> dict[int, Verdict]:

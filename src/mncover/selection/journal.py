@@ -16,9 +16,9 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from mncover.data.files import replacing
 from mncover.data.schema import Maybe, OneOf, Whole, check_shape
 from mncover.data.store import CoverageData
+from mncover.data.writing import replacing
 from mncover.errors import DataFileError, MismatchError, SchemaError
 from mncover.types import fingerprint_texts
 

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 
 from mncover.augment.transforms.wordnet import word_swap
 from mncover.augment.transforms.words import is_stop_word, same_word
-from mncover.data.files import cache_folder, replacing
+from mncover.data.files import cache_folder
+from mncover.data.writing import replacing
 from mncover.errors import MissingResourceError, TextError
 from mncover.suites.formats import read_records
 from mncover.suites.formats.records import raw_lines
@@ -162,7 +163,7 @@ def _save(path: Path, words: list[str], nearest: NDArray[np.int32]) -> None:
         with replacing(path) as temporary, temporary.open("wb") as file:
             np.savez(file, words=content, nearest=nearest)
     except OSError as error:
-        why = f"neighbours cannot be cached: {path.parent}: {error.strerror}."
+        why = f"neighbours cannot be cached: {path.parent}: {error.strerror or error}."
         warnings.warn(why, stacklevel=2)
 
 

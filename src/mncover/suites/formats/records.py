@@ -14,9 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mncover.data.files import replacing
 from mncover.data.gzipped import DAMAGED, open_bytes
 from mncover.data.limits import LINE, ROWS, check_bytes
+from mncover.data.writing import replacing
 from mncover.errors import MissingExtraError, MnCoverError, SettingsError, TextError
 from mncover.suites.model import Suite
 from mncover.types import Text, brief, is_text

@@ -1,0 +1,69 @@
+"""What came of the texts of a run, kept until its end: the same text may come again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mncover.data.owners import Block
+from mncover.data.table import NewCells, Signatures, Table
+from mncover.engine.batches import Tokens
+from mncover.suites.rows import Rows
+from mncover.types import Text
+
+
+class Added(NamedTuple):
+    """What came of texts that were run in order: answers, new cells [2, texts], some hits."""
+
+    tokens: Tokens
+    probabilities: NDArray[np.float32]
+    signatures: Signatures
+    new: dict[str, NewCells]
+    sampled: list[Block]
+
+
+class Answers:
+    """The answers to all texts that are run; the same text may come again in its context."""
+
+    def __init__(self, texts: int, labels: int, numbers: int) -> None:
+        self.lengths = np.zeros(texts, dtype=np.int64)
+        self.truncated = np.zeros(texts, dtype=np.bool_)
+        self.probabilities = np.zeros((texts, labels), dtype=np.float32)
+        self.signatures = np.zeros((texts, numbers), dtype=np.float16)
+
+    def put(self, where: slice, added: Added) -> None:
+        """Keep the answers to some texts."""
+        self.lengths[where], self.truncated[where] = added.tokens.lengths, added.tokens.truncated
+        self.probabilities[where] = added.probabilities
+        self.signatures[where] = added.signatures
+
+    def restore(self, where: slice, table: Table, rows: Sequence[int]) -> None:
+        """Take answers from a table."""
+        self.lengths[where], self.truncated[where] = table["length"][rows], table["truncated"][rows]
+        self.probabilities[where] = table.probabilities[rows]
+        self.signatures[where] = table.signatures[rows]
+
+    def of(self, texts: NDArray[np.int64]) -> tuple[Any, Any, Any, Any]:
+        """Return lengths, what was cut, probabilities and signatures of some texts."""
+        sizes = self.lengths[texts], self.truncated[texts]
+        return *sizes, self.probabilities[texts], self.signatures[texts]
+
+
+def first_of_each(rows: Rows) -> tuple[list[int], NDArray[np.int64]]:
+    """Return the rows whose text their context did not have before, and for each row which it is.
+
+    Texts a, b, a of one context and b of the next give [0, 1, 3] and [0, 1, 0, 2].
+    """
+    found: list[int] = []
+    which: list[int] = []
+    for _, part in groupby(range(len(rows)), lambda row: rows.contexts[row]):
+        seen: dict[Text, int] = {}
+        for row in part:
+            which.append(seen.setdefault(rows.texts[row], len(found)))
+            if which[-1] == len(found):
+                found.append(row)
+    return found, np.array(which, dtype=np.int64)

@@ -1,0 +1,1 @@
+"""Commands that are killed, and given again."""
