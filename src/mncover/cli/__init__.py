@@ -21,8 +21,10 @@ from mncover.cli import (
     debug,
     demo,
     found,
+    gaps,
     masks,
     next,
+    plan,
     reports,
     reproduce,
     run,
@@ -66,10 +68,19 @@ def _start(
 
 
 _COMMANDS: tuple[Command, ...] = (
-    *(run.run, reports.report, reports.json, reports.html, reports.combine, select.select),
+    *(
+        run.run,
+        reports.report,
+        reports.json,
+        reports.html,
+        reports.combine,
+        select.select,
+        plan.plan,
+    ),
     *(
         next.next,
         found.found,
+        gaps.gaps,
         sets.curve,
         sets.compare,
         augment.augment,

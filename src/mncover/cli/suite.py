@@ -12,7 +12,10 @@ from mncover.cli import options as o
 from mncover.cli.checks import check_paths
 from mncover.cli.options import argument, listed, option, written
 from mncover.report.describe import describe_suite, outcome_table, outcomes_to_json, suite_table
+from mncover.report.plans import estimate_notes, estimate_table, estimates_to_json
 from mncover.report.screen import Screen, in_json, say
+from mncover.selection.estimates import estimates_from
+from mncover.selection.planfile import plan_of
 from mncover.suites.exchange import CERTAIN, FORMATS, export_texts, index_path, read_predictions
 from mncover.suites.formats import SUITE_FORMATS, load_suite, save_suite
 from mncover.suites.judging import in_suite_classes, judge_suite
@@ -89,7 +92,16 @@ def judge(
     if kind not in CERTAIN:
         answers = in_suite_classes(answers.probabilities, numbers, found.labels, known_way(classes))
     outcomes = judge_suite(found, answers)
+    plan = plan_of(found)
+    estimates = [] if plan is None else estimates_from(plan, outcomes)
     if as_json:
-        say(in_json(outcomes_to_json(outcomes)))
-    else:
-        Screen().print(outcome_table(outcomes))
+        tests = outcomes_to_json(outcomes)
+        content = {"tests": tests, "estimates": estimates_to_json(estimates)} if plan else tests
+        say(in_json(content))
+        return
+    screen = Screen()
+    screen.print(outcome_table(outcomes))
+    if estimates:
+        for note in estimate_notes(estimates):
+            screen.print(f"\n{note}", markup=False, highlight=False)
+        screen.print(estimate_table(estimates))

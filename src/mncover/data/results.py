@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from mncover.data import maps
 from mncover.data.calibration import Calibration, Yardstick, yardstick
 from mncover.data.counts import Count, Tally
+from mncover.data.estimate import Estimate
 from mncover.data.gains import novelty
 from mncover.data.identity import Identity, Measured
 from mncover.data.store import CoverageData
@@ -152,6 +153,7 @@ class Result:
     outcomes: tuple[Outcome, ...] = field(default=())
     calibration: Calibration | None = field(default=None, compare=False)
     tables: Tables | None = field(default=None, repr=False, compare=False)
+    estimates: tuple[Estimate, ...] = ()  # of a run of a plan: how whole tests would go
 
     @property
     def main(self) -> CriterionResult:

@@ -356,5 +356,5 @@ def _outline(engine: Engine, suite: Rows, classes: How) -> Outline | None:
         return None
     outline = Outline.of(suite.suite, classes)
     in_suite_classes(np.empty((0, subject.n_labels)), subject.labels, outline.labels, classes)
-    require_classes(suite.suite, subject.n_labels)
+    require_classes(suite.suite, subject.labels)
     return outline

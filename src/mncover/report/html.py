@@ -17,6 +17,7 @@ from mncover.errors import SettingsError
 from mncover.report.html_overview import overview
 from mncover.report.html_tests import PageMaker, earlier_verdicts, page_name, places_of
 from mncover.selection.cases import cases_by_run
+from mncover.selection.estimates import full_result
 from mncover.suites.judging import result_of
 from mncover.types import counted, display_percent, visible
 
@@ -84,7 +85,7 @@ def _pages(
     pages = [(f"tests/{page_name(number)}", page) for number, page in enumerate(found, start=1)]
     earlier = None if since is None else result_of(since[1], adds_little_at)
     then = "" if since is None else since[0].name
-    content = overview(data, result_of(data, adds_little_at), pages, earlier, then)
+    content = overview(data, full_result(data, adds_little_at), pages, earlier, then)
     made = environment()
     tests = {name: partial(render, made, "test.html", o=content, page=p) for name, p in pages}
     return {"index.html": partial(render, made, "index.html", o=content, file=file), **tests}

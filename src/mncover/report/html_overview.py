@@ -16,6 +16,7 @@ from mncover.report.columns import coverage_columns, shown
 from mncover.report.describe import by_capability, counts, important
 from mncover.report.html_tests import TestPage
 from mncover.report.notes import column_notes, headline, little_words, of_all, warnings_of
+from mncover.report.plans import ESTIMATE_TITLES, estimate_cells, estimate_notes
 from mncover.selection.missing import reachable_rows
 from mncover.types import __version__
 
@@ -53,6 +54,9 @@ def overview(
         "titles": [column.title for column in coverage_columns(result)],
         "coverage": _coverage(result, pages, before),
         "capabilities": [[name, *counts(mine)] for name, mine in capabilities.items()],
+        "estimates": [(one.change, estimate_cells(one)) for one in result.estimates],
+        "estimate_titles": ESTIMATE_TITLES,
+        "estimate_notes": estimate_notes(result.estimates),
         "hidden": hidden,
         "attention": attention,
         "maps": _maps(hidden, attention),

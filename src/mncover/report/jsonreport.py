@@ -16,6 +16,7 @@ from mncover.report.columns import View
 from mncover.report.describe import outcomes_to_json
 from mncover.report.failures import changes_to_json
 from mncover.report.notes import warnings_of
+from mncover.report.plans import estimates_to_json
 from mncover.report.screen import in_json, print_verbatim
 from mncover.types import __version__
 
@@ -58,6 +59,7 @@ def to_json(result: Result) -> dict[str, Any]:
         "masks": None if identity.masks is None else identity.masks.to_json(),
         "contexts": [_context(context) for context in result.contexts],
         "tests": outcomes_to_json(result.outcomes),
+        "estimates": estimates_to_json(result.estimates),
         "sites": _sites(result),
     }
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from xml.etree import ElementTree
 
 import numpy as np
 from rich.console import Console
 
+from mncover.data.estimate import Estimate
 from mncover.data.harmless import in_xml
 from mncover.data.store import CoverageData
 from mncover.errors import DataFileError
 from mncover.report.columns import View
 from mncover.report.failures import LONGEST, CaseWords
+from mncover.report.plans import estimates_to_json
 from mncover.report.screen import print_verbatim
 from mncover.selection.cases import Cases, cases_by_run
 from mncover.suites.judging import FAILS, NOT_JUDGED
@@ -23,20 +25,22 @@ Positions = list[int]  # of cases
 
 def show(view: View, console: Console) -> None:
     """Print the cases of the test suites and the labelled texts in a data file."""
-    print_verbatim(to_junit(view.data), console)
+    print_verbatim(to_junit(view.data, view.result.estimates), console)
 
 
-def to_junit(data: CoverageData) -> str:
+def to_junit(data: CoverageData, estimates: Sequence[Estimate] = ()) -> str:
     """Return XML with a test suite for each test or context, and a test case for each case.
 
     A case that the expectation does not apply to is skipped, and a text without a label is left
-    out. Data without any case is refused.
+    out. Data without any case is refused. What is estimated for a whole test is a property of it.
     """
     root = ElementTree.Element("testsuites", name="mncover")
     for run, cases in zip(data.runs, cases_by_run(data), strict=True):
         words = CaseWords(cases)
         for positions in _by_test(cases):
-            root.append(_suite(cases, words, positions, run.part))
+            suite = _suite(cases, words, positions, run.part)
+            _add_estimates(suite, cases.tests[cases.test[positions[0]]], estimates)
+            root.append(suite)
     if not len(root):
         why = "nothing in it has a label or an expectation"
         raise DataFileError(f"{why}, so there is no case to write as JUnit XML")
@@ -44,6 +48,18 @@ def to_junit(data: CoverageData) -> str:
         root.set(name, str(sum(int(suite.get(name, 0)) for suite in root)))
     content: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
     return content.decode("utf-8").replace("##", "#&#35;")  # a command to some build servers
+
+
+def _add_estimates(suite: ElementTree.Element, test: str, estimates: Sequence[Estimate]) -> None:
+    """Add what is estimated for a test as its properties."""
+    for one in estimates_to_json([one for one in estimates if one.test == test]):
+        about = suite.find("properties")
+        if about is None:
+            about = ElementTree.Element("properties")
+            suite.insert(0, about)
+        for name, value in one.items():
+            if name != "test" and value is not None:
+                ElementTree.SubElement(about, "property", name=name, value=str(value))
 
 
 def _by_test(cases: Cases) -> Iterator[Positions]:

@@ -14,6 +14,7 @@ from mncover.report.columns import LITTLE, NAME, OUTSIDE, TEXTS, View, shown
 from mncover.report.describe import print_failures
 from mncover.report.failures import MOST_LISTED, MOST_TEXTS, changes_in_words, newly_failing
 from mncover.report.notes import headline, little_words, of_all, warnings_of
+from mncover.report.plans import ESTIMATE_TITLES, estimate_cells, estimate_notes
 from mncover.report.screen import Screen, print_verbatim
 from mncover.types import counted, display_percent, shorten
 
@@ -43,7 +44,8 @@ def to_markdown(result: Result, sort: str = "suite", folded: bool = False) -> st
         table = f"<details>{summary}\n\n{table}\n\n</details>"
     model = in_markdown(result.identity.model.rstrip("/").split("/")[-1])
     totals = "\n".join(f"- {line}" for line in _totals(result))
-    return f"## Coverage of {model}\n\n{totals}\n\n{table}\n"
+    estimated = "".join(f"\n{line}\n" for line in _estimates(result))
+    return f"## Coverage of {model}\n\n{totals}\n{estimated}\n{table}\n"
 
 
 def _gates(view: View) -> Iterator[str]:
@@ -78,6 +80,20 @@ def _totals(result: Result) -> list[str]:
     lines += [little] if little else []
     lines += [f"interrupted: {in_markdown(name)}" for name in result.interrupted]
     return [*lines, *(f"Warning: {one}" for one in warnings_of(result))]
+
+
+def _estimates(result: Result) -> list[str]:
+    """Return what is estimated for whole tests: a paragraph, and a table."""
+    if not result.estimates:
+        return []
+    lines = [
+        f"| {' | '.join(ESTIMATE_TITLES)} |",
+        "|---" + "|---:" * (len(ESTIMATE_TITLES) - 1) + "|",
+    ]
+    for one in result.estimates:
+        name, *cells = estimate_cells(one)
+        lines.append(f"| {' | '.join([in_markdown(name), *cells])} |")
+    return [*map(in_markdown, estimate_notes(result.estimates)), "\n".join(lines)]
 
 
 def _table(result: Result, sort: str) -> list[str]:

@@ -100,6 +100,26 @@ def trade_off(points: Sequence[Point], name: str, path: Path) -> None:
     save_figure(figure, path)
 
 
+# What a plan is worth.
+
+
+def errors_figure(budgets: Sequence[float], errors: Mapping[str, Sequence[float]]) -> Any:
+    """Return a figure of the error to expect over all tests against the budget, for each way."""
+    figure, axis = _subplots(6.5, 4.2)
+    for color, (way, mine) in zip(THRESHOLD_COLORS, errors.items(), strict=False):
+        wide = 2.5 if way == "planned" else 1.5
+        axis.plot(_percents(budgets), _percents(mine), "o-", color=color, label=way, linewidth=wide)
+    axis.set_xscale("log")
+    axis.set_xticks(_percents(budgets), [f"{100 * share:g}" for share in budgets])
+    axis.minorticks_off()
+    axis.set_ylim(bottom=0)
+    axis.set_xlabel("cases run, % of the suite")
+    axis.set_ylabel("error of a failure rate, points")
+    axis.legend(frameon=False)
+    _plain(axis)
+    return figure
+
+
 # Curves and sets.
 
 

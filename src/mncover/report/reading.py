@@ -17,7 +17,7 @@ from mncover.report.columns import View
 from mncover.report.formats import find_report
 from mncover.report.frames import Tables
 from mncover.report.screen import Screen
-from mncover.suites.judging import result_of
+from mncover.selection.estimates import full_result
 
 
 class Reading:
@@ -33,7 +33,7 @@ class Reading:
 
         A text adds little if its novelty is at most `adds_little_at`.
         """
-        found = result_of(self.data, adds_little_at)
+        found = full_result(self.data, adds_little_at)
         return replace(found, tables=Tables(self.data))
 
     def report(

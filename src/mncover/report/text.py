@@ -15,6 +15,7 @@ from mncover.report.columns import View, columns_of, shown, sorted_contexts
 from mncover.report.describe import capability_table, describe_masks, print_failures
 from mncover.report.failures import changes_in_words, listed_failures
 from mncover.report.notes import column_notes, footnotes, headline, of_all, warnings_of
+from mncover.report.plans import estimate_notes, estimate_table
 from mncover.report.tables import plain_table
 from mncover.types import counted, display_percent
 
@@ -38,6 +39,9 @@ def print_report(
     parts: list[RenderableType] = [_heading(result), _tests(result, sort)]
     if len({outcome.test.capability for outcome in result.outcomes}) > 1:
         parts.append(capability_table(result.outcomes))
+    if result.estimates:
+        parts += [Text(note) for note in estimate_notes(result.estimates)]
+        parts.append(estimate_table(result.estimates))
     parts.append(_layers(result, console.options.ascii_only))
     if heads:
         parts.append(Text("Attention heads: covered percent of the reachable bins"))

@@ -65,11 +65,12 @@ def _delimited(rows: Sequence[dict[str, Any]], delimiter: str) -> bytes:
     writer.writerow(names)
     for row in rows:
         lines = "\n".join(t if isinstance(t, str) else " | ".join(t) for t in row.get("texts", ()))
-        writer.writerow([_cell({"text": lines, **row}.get(name, "")) for name in names])
+        writer.writerow([safe_cell({"text": lines, **row}.get(name, "")) for name in names])
     return buffer.getvalue().encode("utf-8-sig")
 
 
-def _cell(value: Any) -> str:
+def safe_cell(value: Any) -> str:
+    """Return what stands in a cell, which no spreadsheet computes."""
     return str(in_cell(", ".join(map(str, value)) if isinstance(value, list) else str(value)))
 
 

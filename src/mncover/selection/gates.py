@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from mncover.data.estimate import Estimate
 from mncover.data.results import ContextResult, Result
 from mncover.errors import SettingsError
 from mncover.types import display_percent, suggestion
@@ -117,14 +118,35 @@ def check_failing(
     result: Result, overall: MaxFailing | None, by_test: Mapping[str, MaxFailing]
 ) -> list[Check]:
     """Check how many cases fail, in all and of some tests."""
+    estimates = {one.test: one for one in result.estimates}
+    asked = [] if overall is None else [(MAX_FAILING, "", result.contexts, overall)]
+    asked += [
+        (MAX_FAILING_TEST, context.name, (context,), by_test[context.name])
+        for context in result.contexts
+        if context.name in by_test
+    ]
     checks = []
-    if overall is not None:
-        checks.append(_check(MAX_FAILING, "", *_counts(result.contexts), overall))
-    for context in result.contexts:
-        if context.name in by_test:
-            counts = _counts([context])
-            checks.append(_check(MAX_FAILING_TEST, context.name, *counts, by_test[context.name]))
+    for gate, test, contexts, limit in asked:
+        if test in estimates:
+            checks.append(_check_estimate(gate, estimates[test], limit))
+        else:
+            checks.append(_check(gate, test, *_counts(contexts), limit))
     return checks
+
+
+def _check_estimate(gate: str, one: Estimate, limit: MaxFailing) -> Check:
+    """Check the estimated rate of a whole test, of which a plan was run."""
+    where = f"{one.test}: " if one.test else ""
+    if one.rate is None:
+        return Check(gate, one.test, False, f"{where}no case is judged, so {gate} checks nothing.")
+    broken = exceeds(one.rate, limit.rate_of(one.cases), (one.low, one.high))
+    rate, low, high = (display_percent(share) for share in (one.rate, one.low, one.high))
+    fail, than = (
+        f"{rate} % of all cases fail ({low} to {high} %)",
+        "more than" if broken else "within",
+    )
+    says = f"{where}an estimated {fail}, {than} {gate} {limit}."
+    return Check(gate, one.test, not broken, says)
 
 
 def _counts(contexts: Sequence[ContextResult]) -> tuple[int, int]:

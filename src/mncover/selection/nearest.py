@@ -23,14 +23,24 @@ class Nearest(NamedTuple):
     places: NDArray[np.int64]
 
 
-def nearest(points: NDArray[np.floating], reference: NDArray[np.floating], k: int) -> Nearest:
+def nearest(
+    points: NDArray[np.floating],
+    reference: NDArray[np.floating],
+    k: int,
+    apart: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None,
+    choose_in: type[np.floating] = np.float64,
+) -> Nearest:
     """Return the k nearest reference points by Euclidean distance; all, if there are fewer.
+
+    `apart` has a number for each point and each reference point: where they are equal, the two are
+    infinitely far apart. `choose_in` is the precision in which the nearest are chosen; their
+    distances are computed in double precision anyway.
 
     >>> nearest(np.array([[0.0, 0.0]]), np.array([[3.0, 4.0], [1.0, 0.0]]), 2)
     Nearest(distances=array([[1., 5.]]), places=array([[1, 0]]))
     """
     k, known = min(k, len(reference)), reference.astype(np.float64)
-    twice, squares = _padded(known)
+    twice, squares = (values.astype(choose_in, copy=False) for values in _padded(known))
     block = max(1, BLOCK_BYTES // (8 * max(1, len(squares))))
     distances = np.full((len(points), k), np.nan)
     places = np.zeros((len(points), k), dtype=np.int64)
@@ -38,9 +48,15 @@ def nearest(points: NDArray[np.floating], reference: NDArray[np.floating], k: in
     for start in range(0, len(finite) if k else 0, block):
         rows = finite[start : start + block]
         mine = points[rows].astype(np.float64)
-        found = _smallest(squares - mine @ twice, k)
+        values = squares - mine.astype(choose_in, copy=False) @ twice
+        if apart is not None:
+            values[:, : len(known)][apart[0][rows][:, None] == apart[1]] = np.inf
+        chosen = _smallest(values, k)
+        found = np.minimum(chosen, len(known) - 1)  # those behind only fill up
         # Differences, because the product of large numbers above loses the last digits.
         exact = np.sqrt(((mine[:, None] - known[found]) ** 2).sum(axis=2))
+        if apart is not None:
+            exact[(apart[0][rows][:, None] == apart[1][found]) | (chosen != found)] = np.inf
         order = np.argsort(exact, axis=1, kind="stable")
         distances[rows] = np.take_along_axis(exact, order, axis=1)
         places[rows] = np.take_along_axis(found, order, axis=1)

@@ -19,6 +19,7 @@ from mncover.data.store import CoverageData
 from mncover.errors import DataFileError, MnCoverError, SettingsError, TextError
 from mncover.suites.expectations import Answers, Expectation, Grouped, Mask, judge
 from mncover.suites.model import Case, How, Label, Outline, Suite, Test, known_way
+from mncover.suites.seal import check_classes
 from mncover.types import counted
 
 
@@ -161,9 +162,10 @@ def _judged(
     return judge(expectation, answers, texts, [numbers[label] for label in given])
 
 
-def require_classes(suite: Suite, n: int) -> None:
-    """Refuse a suite that names a class which it does not have, or a model of n classes."""
-    labels = suite.labels or [str(number) for number in range(n)]
+def require_classes(suite: Suite, model_labels: Sequence[str]) -> None:
+    """Refuse a suite that names a class which it, or the model, lacks, or a plan for others."""
+    check_classes(suite, model_labels)
+    labels = suite.labels or [str(number) for number in range(len(model_labels))]
     for test in suite.tests:
         try:
             _numbered(test.expectation, labels)

@@ -71,10 +71,14 @@ class Test:
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """A list of tests; `labels` are the names of its classes."""
+    """A list of tests; `labels` are the names of its classes.
+
+    `plan` is what `mncover plan` adds to the cases it draws (`selection.planfile` reads it).
+    """
 
     tests: tuple[Test, ...]
     labels: tuple[str, ...] = ()
+    plan: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         names = Counter(test.name for test in self.tests)
@@ -135,13 +139,14 @@ class Outline:
     classes: How
     tests: tuple[Test, ...]  # without cases
     cases: tuple[tuple[tuple[int, Label], ...], ...]  # per case: number of texts, and label
+    plan: dict[str, Any] | None = None
 
     @classmethod
     def of(cls, suite: Suite, classes: How = "auto") -> Outline:
         """Return the outline of a suite."""
         tests = tuple(replace(test, cases=()) for test in suite.tests)
         cases = tuple(tuple((len(c.texts), c.label) for c in t.cases) for t in suite.tests)
-        return cls(suite.labels, classes, tests, cases)
+        return cls(suite.labels, classes, tests, cases, suite.plan)
 
     @property
     def sizes(self) -> list[int]:
@@ -165,7 +170,8 @@ class Outline:
         for test, cases in zip(self.tests, self.cases, strict=True):
             right = [list(label) if isinstance(label, tuple) else label for _, label in cases]
             tests.append(test.to_json() | {"sizes": [size for size, _ in cases], "right": right})
-        return {"labels": list(self.labels), "classes": self.classes, "tests": tests}
+        plan = {} if self.plan is None else {"plan": self.plan}
+        return {"labels": list(self.labels), "classes": self.classes, "tests": tests, **plan}
 
     @classmethod
     def from_json(cls, value: Any) -> Outline:
@@ -176,4 +182,7 @@ class Outline:
             tests.append(Test.from_json(row))
             right = [_right(label) for label in row["right"]]
             cases.append(tuple(zip(row["sizes"], right, strict=True)))
-        return cls(tuple(value["labels"]), value["classes"], tuple(tests), tuple(cases))
+        plan = value.get("plan")
+        if plan is not None and not isinstance(plan, dict):
+            raise TextError("'plan' must be an object; make the plan again with `mncover plan`.")
+        return cls(tuple(value["labels"]), value["classes"], tuple(tests), tuple(cases), plan)

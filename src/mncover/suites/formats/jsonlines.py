@@ -15,6 +15,7 @@ from mncover.errors import TextError
 from mncover.suites.expectations import is_class
 from mncover.suites.formats.records import PLAIN, Record, SuiteFormat, TextFormat, write_content
 from mncover.suites.model import Case, Suite, Test
+from mncover.suites.seal import check_seal, sealed
 from mncover.types import Text, are_texts, brief
 
 FORMAT_VERSION = 1
@@ -47,7 +48,8 @@ def write_suite(suite: Suite, path: Path) -> None:
 
 
 def _rows(suite: Suite) -> Iterator[dict[str, Any]]:
-    yield {"suite": FORMAT_VERSION, "labels": suite.labels}
+    plan = {} if suite.plan is None else {"plan": sealed(suite)}
+    yield {"suite": FORMAT_VERSION, "labels": suite.labels, **plan}
     for test in suite.tests:
         row = {"test": test.name, "type": test.kind, "expectation": test.expectation.to_json()}
         about = {"capability": test.capability, "description": test.description}
@@ -60,11 +62,12 @@ def _rows(suite: Suite) -> Iterator[dict[str, Any]]:
 def read_suite(path: Path) -> Suite:
     """Read a suite; every error names the file and the line."""
     labels: tuple[str, ...] = ()
+    plan: dict[str, Any] | None = None
     tests: list[tuple[Test, list[Case]]] = []
     for number, row in read_json_lines(path):
         try:
             if isinstance(row, dict) and "suite" in row:
-                labels = _suite_row(row)
+                labels, plan = _suite_row(row)
             else:
                 _add_row(row, tests)
         except TextError as error:
@@ -74,7 +77,8 @@ def read_suite(path: Path) -> Suite:
         what = f"the test {empty[0]!r} has no cases" if empty else "the file has no tests"
         raise TextError(f"{path}: {what}.")
     try:
-        return Suite(tuple(replace(test, cases=tuple(cases)) for test, cases in tests), labels)
+        made = tuple(replace(test, cases=tuple(cases)) for test, cases in tests)
+        return check_seal(Suite(made, labels, plan))
     except TextError as error:
         raise TextError(f"{path}: {error}") from None
 
@@ -104,13 +108,16 @@ def is_suite(path: Path) -> bool:
     return isinstance(row, dict) and ("suite" in row or "test" in row)
 
 
-def _suite_row(row: dict[str, Any]) -> tuple[str, ...]:
+def _suite_row(row: dict[str, Any]) -> tuple[tuple[str, ...], dict[str, Any] | None]:
     if type(row["suite"]) is not int or row["suite"] != FORMAT_VERSION:
         raise TextError(f"this version reads suites of format {FORMAT_VERSION}.")
     labels = row.get("labels", [])
     if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
         raise TextError("'labels' must be a list of names.")
-    return tuple(labels)
+    plan = row.get("plan")
+    if plan is not None and not isinstance(plan, dict):
+        raise TextError("'plan' must be an object; make the plan again with `mncover plan`.")
+    return tuple(labels), plan
 
 
 def _case(row: dict[str, Any]) -> Case:

@@ -1,0 +1,63 @@
+"""Traffic: what people sent to a model, read line by line; equal texts are counted."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mncover.errors import TextError
+from mncover.suites.formats import is_test_suite, read_records
+from mncover.suites.formats.records import Fields, choose_fields, pick
+from mncover.types import Text
+
+MOST = 200_000  # lines that are kept unless told otherwise
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Distinct texts, how often each came, and of how many lines they were drawn."""
+
+    texts: list[Text]
+    counts: NDArray[np.int64]
+    lines: int
+
+    @property
+    def drawn(self) -> int:
+        """How many lines were looked at."""
+        return int(self.counts.sum())
+
+
+def read_traffic(
+    path: Path, fields: Fields | None = None, most: int = MOST, seed: int = 0
+) -> Traffic:
+    """Read a file of texts; of more than `most` lines, so many are drawn at random."""
+    if is_test_suite(path):
+        raise TextError(f"{path}: this is a test suite; traffic is a file of texts.")
+    drawn: list[Text] = []
+    lines, rng = 0, random.Random(seed)
+    for text in _texts(path, fields or Fields()):
+        lines += 1
+        if len(drawn) < most:
+            drawn.append(text)
+        elif (place := rng.randrange(lines)) < most:  # every line is as likely to be kept
+            drawn[place] = text
+    if not drawn:
+        raise TextError(f"{path}: the file holds no text.")
+    counted = Counter(drawn)
+    return Traffic(list(counted), np.array(list(counted.values()), dtype=np.int64), lines)
+
+
+def _texts(path: Path, fields: Fields) -> Iterator[Text]:
+    chosen: Fields | None = None
+    for line, record in read_records(path):
+        try:
+            chosen = chosen or choose_fields(record, fields)
+            yield pick(record, chosen, "")[0]
+        except TextError as error:
+            raise TextError(f"{path}, line {line}: {error}") from None
