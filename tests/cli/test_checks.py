@@ -30,6 +30,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Material:
 # The file `a.txt` and the folder `here` exist, `model` looks like one.
 WRONG = [
     (["run", "./none", "a.txt", "--train", "a.txt"], "./none: no such folder."),
+    (["run", "here/none", "a.txt", "--train", "a.txt"], "here/none: no such folder."),
     (["run", "here", "a.txt", "--train", "a.txt"], "here: the folder has no config.json"),
     (["run", "model", "none.txt", "--train", "a.txt"], "none.txt: no such file."),
     (["run", "model", "here", "--train", "a.txt"], "here: a folder, not a file."),

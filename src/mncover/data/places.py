@@ -21,9 +21,13 @@ WORTH_SAYING = 2 * 10**9
 
 
 def check_model_folder(name: str) -> None:
-    """Refuse a mistyped folder, telling it from a name on the hub, which has at most one slash."""
+    """Refuse a mistyped folder, telling it from a name on the hub, which has at most one slash.
+
+    If there is a folder of the name before that slash, a folder in it was meant.
+    """
     looks_local = name.startswith((".", "/", "~")) or name.count("/") > 1 or "\\" in name
-    if looks_local and not Path(name).is_dir():
+    owner, slash, _ = name.partition("/")
+    if (looks_local or (slash and Path(owner).is_dir())) and not Path(name).is_dir():
         raise ModelError(f"{name}: no such folder.")
     if Path(name).is_dir() and not (Path(name) / "config.json").is_file():
         raise ModelError(f"{name}: the folder has no config.json, so it is no Hugging Face model.")
