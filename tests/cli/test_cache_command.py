@@ -29,11 +29,12 @@ def test_ranges_are_listed_and_deleted(tmp_path: Path, capsys: pytest.CaptureFix
     files = write_material(tmp_path)
     run = files.run("-q", "-o", str(tmp_path / "run.mncover"))
     assert main(run) == 0
-    (entry,) = entries()
-    assert entry.kind == "ranges"
+    entry, yardstick = entries()
+    assert entry.kind == yardstick.kind == "ranges"
     assert entry.size == entry.path.stat().st_size
     listed = shown(capsys)
     assert "2 layers, 12 tokens, 20 texts" in listed
+    assert "what random calibration texts reach" in listed
     assert "today" in listed
     assert max(map(len, listed.splitlines()[:-1])) <= 80
     mine = cache_folder("ranges") / "notes.txt"
@@ -50,7 +51,7 @@ def test_only_what_was_not_used_for_long_is_deleted(
     files = write_material(tmp_path)
     run = files.run("-q", "-o", str(tmp_path / "run.mncover"))
     assert main(run) == 0
-    (entry,) = entries()
+    entry, yardstick = entries()
     old = time.time() - 40 * DAY
     os.utime(entry.path, (old, old))
     assert "40 days ago" in shown(capsys)
@@ -58,9 +59,9 @@ def test_only_what_was_not_used_for_long_is_deleted(
     assert "Deleted 0 B" in shown(capsys, "clear", "--older-than", "30")
     os.utime(entry.path, (old, old))
     assert shown(capsys, "clear", "--older-than", "41", "--quiet") == ""
-    assert len(entries()) == 1
+    assert len(entries()) == 2
     shown(capsys, "clear", "--older-than", "30")
-    assert entries() == []
+    assert [one.path for one in entries()] == [yardstick.path]
 
 
 def test_damaged_and_unfinished_files_and_the_demo_are_listed_and_deleted(

@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from safetensors import safe_open
-from safetensors.numpy import save_file
 
 from mncover.coverage import Coverage
 from mncover.data import datafile
 from mncover.data.signatures import SignatureSpace
+from mncover.data.tensors import read_tensors, write_tensors
 from mncover.engine.ranges import Ranges
 from mncover.errors import DataFileError
 from tests import tiny
@@ -149,11 +148,9 @@ def test_a_cache_of_ranges_whose_space_lacks_something_is_made_anew(
     calibrated()
     (path,) = tmp_path.rglob("*.safetensors")
     whole = Ranges.load(path).space
-    with safe_open(path, framework="numpy") as file:
-        metadata = file.metadata()
-        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    about, arrays = read_tensors(path, "mncover")
     del arrays["space.low"]
-    save_file(arrays, path, metadata=metadata)
+    write_tensors(path, "mncover", about, arrays)
     with pytest.raises(DataFileError, match="lacks 'low'"):
         Ranges.load(path)
     calibrated()

@@ -71,13 +71,18 @@ def test_retraining_resumes_where_it_stopped(
     assert np.array_equal(found[2].perturbed[1], accuracy(subject, job.perturbed))
 
 
+def state_of(path: Path) -> Any:
+    """Return what a file of a state has behind its checksum."""
+    return json.loads(path.read_text().partition("\n")[2])
+
+
 def test_a_damaged_or_foreign_part_is_made_again(
     job: Retraining, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = job.run()
     parts = job.output / "parts"
     (parts / "sst2-none-1.json").write_text('{"key": ')
-    content = json.loads((parts / "sst2-random-0.json").read_text())
+    content = state_of(parts / "sst2-random-0.json")
     content["state"][0] = "01"
     (parts / "sst2-random-0.json").write_text(json.dumps(content))
     (parts / "sst2-cover-0.json").write_text("[]")
@@ -151,7 +156,7 @@ def test_table_4_makes_sets_of_one_size_trains_and_reuses_them(
     assert cover > 5
     folder = tmp_path / "table4" / "sets"
     sets = {
-        name: json.loads((folder / f"{name}.json").read_text())["state"]["texts"]
+        name: state_of(folder / f"{name}.json")["state"]["texts"]
         for name in ("random", "cover", "perturbed-test")
     }
     assert min(len(sets[name]) for name in ("random", "cover")) == cover

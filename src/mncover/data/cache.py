@@ -45,6 +45,8 @@ class Entry:
             return "left by a process that ended"
         if self.kind != "ranges":
             return self.path.name
+        if self.path.suffix == ".json":
+            return "what random calibration texts reach"
         unfinished = "unfinished, " if self.path.name.endswith(PARTIAL_SUFFIX) else ""
         return unfinished + (_ranges(self.path) or self.path.name)
 
