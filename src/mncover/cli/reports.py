@@ -16,6 +16,7 @@ from mncover.errors import DataFileError, MismatchError, SettingsError
 from mncover.report import REPORTS
 from mncover.report.columns import View
 from mncover.report.html import write_html
+from mncover.suites.judging import outline_of
 from mncover.types import display_percent
 
 FAILURES = "Show up to N failing cases of each test, with their texts."
@@ -108,8 +109,14 @@ def _view(path: Path, config: Config, **shown: Any) -> View:
     return View(cov.data, cov.result(config.redundant / 100), config.sort, **shown)
 
 
-def _tests(view: View) -> list[str]:
-    return [context.name for context in view.result.contexts]
+def _tests(view: View) -> list[str] | None:
+    """Return the names of all tests, also of those not run; None if they are not known."""
+    data = view.data
+    found = {run: outline_of(data, run.id) for run in data.runs}
+    if any(run.part and outline is None for run, outline in found.items()):
+        return None
+    tests = [test.name for outline in found.values() if outline for test in outline.tests]
+    return list(dict.fromkeys([*data.contexts, *tests]))
 
 
 def _write(kind: str, view: View, path: Path | None, data_file: Path) -> None:

@@ -36,8 +36,9 @@ def to_markdown(result: Result, sort: str = "suite", folded: bool = False) -> st
 
 def _gates(view: View) -> Iterator[str]:
     """Yield what gates say, and the cases that fail newly as a table."""
+    words = {True: "passed", False: "**FAILED**", None: "not checked"}
     for check in view.checks:
-        yield f"- {'passed' if check.holds else '**FAILED**'}: {_escaped(check.says)}"
+        yield f"- {words[check.holds]}: {_escaped(check.says)}"
     if view.changes is None:
         return
     yield f"\n{_escaped(changes_in_words(view.changes))}"

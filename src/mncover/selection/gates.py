@@ -25,12 +25,13 @@ Interval = tuple[float, float]  # from 0 to 1
 class Check:
     """A gate that was checked: the option that asks for it, whether it holds, and a sentence.
 
-    `test` is the test that it is about; empty if it is about all.
+    `test` is the test that it is about; empty if it is about all. `holds` is None if the test was
+    not run, because only a part of its suite was.
     """
 
     gate: str
     test: str
-    holds: bool
+    holds: bool | None
     says: str
 
     def to_json(self) -> dict[str, Any]:
@@ -90,24 +91,26 @@ def exceeds(rate: float | Fraction, limit: Fraction, interval: Interval | None =
 
 
 def parse_by_test(
-    given: Sequence[str], known: Sequence[str], pattern: str, form: str
+    given: Sequence[str], known: Sequence[str] | None, pattern: str, form: str
 ) -> dict[str, str]:
     """Return the limit of each test from texts such as `negation=10%`; refuse unknown tests.
 
-    `pattern` is what a limit looks like, and `form` how a message calls the whole.
+    `known` is None if the tests are not known. `pattern` is what a limit looks like, and `form`
+    how a message calls the whole.
     """
     limits: dict[str, str] = {}
     for text in given:
         match = re.fullmatch(rf"(.+)=({pattern})", text, re.DOTALL | re.ASCII)
         if match is None:
             raise SettingsError(f"a test's limit is {form}, got {text!r:.80}.")
-        if match[1] not in known:
-            raise SettingsError(f"no test {match[1]!r} was run: {suggestion(match[1], known)}")
-        limits[match[1]] = match[2]
+        name, limit = match.groups()
+        if known is not None and name not in known:
+            raise SettingsError(f"there is no test {name!r}: {suggestion(name, known)}")
+        limits[name] = limit
     return limits
 
 
-def max_failing_by_test(given: Sequence[str], known: Sequence[str]) -> dict[str, MaxFailing]:
+def max_failing_by_test(given: Sequence[str], known: Sequence[str] | None) -> dict[str, MaxFailing]:
     """Return how many cases of each test may fail, from texts such as `negation=10%`."""
     limits = parse_by_test(given, known, r"[^=]+", "NAME=5% or NAME=12")
     return {name: MaxFailing.parse(limit) for name, limit in limits.items()}
@@ -120,11 +123,18 @@ def check_failing(
     checks = []
     if overall is not None:
         checks.append(_check(MAX_FAILING, "", *_counts(result.contexts), overall))
-    for context in result.contexts:
-        if context.name in by_test:
-            counts = _counts([context])
-            checks.append(_check(MAX_FAILING_TEST, context.name, *counts, by_test[context.name]))
+    contexts = {context.name: context for context in result.contexts}
+    for name, limit in by_test.items():
+        if name in contexts:
+            checks.append(_check(MAX_FAILING_TEST, name, *_counts([contexts[name]]), limit))
+        else:
+            checks.append(not_run(MAX_FAILING_TEST, name))
     return checks
+
+
+def not_run(gate: str, test: str) -> Check:
+    """Return what a gate says of a test that is not in the part of a suite that was run."""
+    return Check(gate, test, None, f"{test}: not run, so {gate} was not checked.")
 
 
 def _counts(contexts: Sequence[ContextResult]) -> tuple[int, int]:
