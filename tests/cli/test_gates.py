@@ -80,7 +80,7 @@ def test_failing_cases_of_a_test_end_with_2(capsys: Shown) -> None:
     assert f"words: {words.failing} of {words.judged} cases fail" in capsys.readouterr().err
     assert main(["json", "model-tests.mncover", "--max-failing-test", limit("1%")]) == 2
     refused = error_of(capsys, *report, "wrods=3")
-    assert "no test 'wrods' was run: did you mean 'words'?" in refused
+    assert "no test 'wrods': did you mean 'words'?" in refused
     assert "NAME=5% or NAME=12" in error_of(capsys, *report, "words")
     assert "a percentage ends with %" in error_of(capsys, *report, limit("0.05"))
 

@@ -57,7 +57,7 @@ def test_a_tests_coverage_below_its_limit_ends_with_2(
     assert main(["report", "--format", "github", "--fail-under-test", under]) == 2
     for wrong in ("change names", "change names=x", "=3", "change names=101"):
         assert "NAME=PERCENT" in error_of(capsys, "report", "--fail-under-test", wrong)
-    assert "no test 'z' was run" in error_of(capsys, "report", "--fail-under-test", "z=3")
+    assert "no test 'z'" in error_of(capsys, "report", "--fail-under-test", "z=3")
 
 
 def test_html_writes_a_folder_and_refuses_one_that_is_not_a_report(

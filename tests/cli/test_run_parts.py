@@ -169,9 +169,29 @@ def test_parts_that_are_not_there_are_refused_before_any_work(
     assert "-k 'x' matches no test" in error_of(capsys, *material.run("-k", "x"))
     assert "a word is missing" in error_of(capsys, *material.run("-k", "a or"))
     assert "--limit" in error_of(capsys, *material.run("--limit", "0"))
-    refused = error_of(capsys, *material.run("--test", "a", "--max-failing-test", "b=1"))
-    assert "no test 'b' was run: there are a." in refused
+    refused = error_of(capsys, *material.run("--test", "a", "--max-failing-test", "d=1"))
+    assert "no test 'd': there are a, b, c." in refused
     assert not RUN.exists()
+
+
+@pytest.mark.parametrize("tests", [False, True])
+def test_gates_of_tests_that_are_not_in_the_part_are_not_checked_and_said_so(
+    material: Material, capsys: Shown, tests: bool
+) -> None:
+    if tests:
+        save_suite(suite_of(), material.suite)
+    mine, other = ("words", "change names") if tests else ("a", "b")
+    gates = ["--max-failing-test", f"{other}=0", "--fail-under-test", f"{other}=99"]
+    says = [f"{other}: not run, so {gate} was not checked." for gate in gates[::2]]
+    assert main(material.run("-q", "--test", mine, *gates)) == 0
+    assert capsys.readouterr().err.splitlines() == says
+    assert main(["report", *gates, "--format", "markdown"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err.splitlines() == says
+    assert captured.out.count("- not checked: ") == 2
+    assert main(["report", *gates, "--max-failing-test", f"{mine}=0"]) == 2
+    if tests:  # the data file knows all tests of the suite
+        assert "did you mean 'words'" in error_of(capsys, "report", "--max-failing-test", "word=0")
 
 
 def test_one_text_is_one_text(material: Material, capsys: Shown) -> None:

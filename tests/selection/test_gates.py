@@ -119,6 +119,6 @@ def test_a_tests_limit_has_a_form(given: str) -> None:
 
 
 def test_a_test_that_was_not_run_is_refused_and_a_name_may_have_any_sign() -> None:
-    with pytest.raises(SettingsError, match="no test 'negaton' was run: did you mean 'negation'"):
+    with pytest.raises(SettingsError, match="no test 'negaton': did you mean 'negation'"):
         max_failing_by_test(["negaton=5%"], ["negation", "typos"])
     assert max_failing_by_test(["a=b=5%"], ["a=b"]) == {"a=b": MaxFailing(Fraction(1, 20))}

@@ -23,6 +23,7 @@ from mncover.selection.gates import (
     MaxFailing,
     check_failing,
     max_failing_by_test,
+    not_run,
     parse_by_test,
 )
 from mncover.suites.rows import Rows
@@ -54,11 +55,11 @@ class Gates:
     def of(
         cls,
         config: Config,
-        tests: Sequence[str],
+        tests: Sequence[str] | None,
         since: Path | None = None,
         on_new: bool = False,
     ) -> Gates:
-        """Return the gates of a command, given the names of the tests that there are."""
+        """Return the gates of a command, given the names of all tests; None if not known."""
         if on_new and since is None:
             what = "--fail-on-new-failures compares with an earlier data file"
             raise SettingsError(f"{what}: name it with --since.")
@@ -91,17 +92,19 @@ class Gates:
 
 
 def exit_code(view: View, listed: bool) -> int:
-    """Name every gate that does not hold, and return the exit code.
+    """Name every gate that does not hold or was not checked, and return the exit code.
 
     Cases that fail newly are listed too, unless the report has `listed` them.
     """
-    broken, say = [check for check in view.checks if not check.holds], o.speaker(quiet=False)
-    for check in broken:
+    say = o.speaker(quiet=False)
+    for check in view.checks:
+        if check.holds:
+            continue
         say(check.says)
         if check.gate == NEW_FAILURES and view.changes is not None and not listed:
             for line in (changes_in_words(view.changes), *listed_failures(view.changes)):
                 say(line)
-    return GATE_BROKEN if broken else 0
+    return GATE_BROKEN if any(check.holds is False for check in view.checks) else 0
 
 
 def _cases(path: Path, data: CoverageData) -> list[Cases]:
@@ -128,28 +131,29 @@ def _coverage(result: Result, config: Config, by_test: Mapping[str, float]) -> l
     criterion, of_all = result.identity.metric(config.metric)
     name, bins = criterion.name, "all" if of_all else "the reachable"
 
-    def share_of(tally: Tally) -> float:
-        return tally.share if of_all else tally.share_of_reachable
+    def covered(gate: str, test: str, tally: Tally, limit: float) -> Check:
+        share = tally.share if of_all else tally.share_of_reachable
+        holds, where = not below(share, limit), f"{test}: " if test else ""
+        reached, percent = "not below" if holds else "below", display_percent(share)
+        says = (
+            f"{where}{criterion.title} {percent} % of {bins} bins is {reached} {gate} {limit:g} %."
+        )
+        return Check(gate, test, holds, says)
 
-    asked = [("", share_of(result.criteria[name].tally), "--fail-under", config.fail_under)]
-    for context in result.contexts:
-        share, limit = share_of(context.by[name].tally), by_test.get(context.name)
-        asked.append((context.name, share, "--fail-under-test", limit))
+    tallies = {context.name: context.by[name].tally for context in result.contexts}
     checks = []
-    for test, share, gate, limit in asked:
-        if limit is not None:
-            holds = not below(share, limit)
-            where, reached = f"{test}: " if test else "", "not below" if holds else "below"
-            percent = display_percent(share)
-            says = (
-                f"{where}{criterion.title} {percent} % of {bins} bins "
-                f"is {reached} {gate} {limit:g} %."
-            )
-            checks.append(Check(gate, test, holds, says))
+    if config.fail_under is not None:
+        whole = result.criteria[name].tally
+        checks.append(covered("--fail-under", "", whole, config.fail_under))
+    for test, limit in by_test.items():
+        if test in tallies:
+            checks.append(covered("--fail-under-test", test, tallies[test], limit))
+        else:
+            checks.append(not_run("--fail-under-test", test))
     return checks
 
 
-def _percentages(given: Sequence[str], tests: Sequence[str]) -> dict[str, float]:
+def _percentages(given: Sequence[str], tests: Sequence[str] | None) -> dict[str, float]:
     """Return the least coverage of each test named, in percent."""
     form = "NAME=PERCENT, 0 to 100"
     limits = parse_by_test(given, tests, r"(?:100(?:\.0*)?|\d{1,2}(?:\.\d*)?)", form)

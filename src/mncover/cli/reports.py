@@ -17,6 +17,7 @@ from mncover.report import REPORTS, find_report
 from mncover.report.columns import View
 from mncover.report.html import write_html
 from mncover.report.screen import Screen, say
+from mncover.suites.judging import outline_of
 from mncover.types import display_percent
 
 FAILURES = "Show up to N failing cases of each test, with their texts."
@@ -127,8 +128,14 @@ def _view(path: Path, config: Config, **shown: Any) -> View:
     return View(cov.data, cov.result(config.adds_little / 100), config.sort, **shown)
 
 
-def _tests(view: View) -> list[str]:
-    return [context.name for context in view.result.contexts]
+def _tests(view: View) -> list[str] | None:
+    """Return the names of all tests, also of those not run; None if they are not known."""
+    data = view.data
+    found = {run: outline_of(data, run.id) for run in data.runs}
+    if any(run.part and outline is None for run, outline in found.items()):
+        return None
+    tests = [test.name for outline in found.values() if outline for test in outline.tests]
+    return list(dict.fromkeys([*data.contexts, *tests]))
 
 
 def _write(kind: str, view: View, path: Path | None, data_file: Path) -> None:

@@ -49,7 +49,7 @@ def run(
     check_measuring(model, config, suite, file=config.output)
     whole = _unlabelled(suite, config) if no_label else o.suite_texts(suite, config)
     rows = Part(tuple(test or ()), matching or "", limit, seed).of(whole)
-    gates = Gates.of(config, list(dict.fromkeys(rows.contexts)), since, fail_on_new_failures)
+    gates = Gates.of(config, list(dict.fromkeys(whole.contexts)), since, fail_on_new_failures)
     gates.require_judging(rows)
     if rows.chosen:
         o.speaker(quiet)(f"Running a part of {suite}: {rows.chosen}.")

@@ -50,8 +50,9 @@ def to_markdown(result: Result, sort: str = "suite", folded: bool = False) -> st
 
 def _gates(view: View) -> Iterator[str]:
     """Yield what gates say, and the cases that fail newly as a table."""
+    words = {True: "passed", False: "**FAILED**", None: "not checked"}
     for check in view.checks:
-        yield f"- {'passed' if check.holds else '**FAILED**'}: {in_markdown(check.says)}"
+        yield f"- {words[check.holds]}: {in_markdown(check.says)}"
     if view.changes is None:
         return
     yield f"\n{in_markdown(changes_in_words(view.changes))}"

@@ -26,12 +26,13 @@ Interval = tuple[float, float]  # from 0 to 1
 class Check:
     """A gate that was checked: the option that asks for it, whether it holds, and a sentence.
 
-    `test` is the test that it is about; empty if it is about all.
+    `test` is the test that it is about; empty if it is about all. `holds` is None if the test was
+    not run, because only a part of its suite was.
     """
 
     gate: str
     test: str
-    holds: bool
+    holds: bool | None
     says: str
 
     def to_json(self) -> dict[str, Any]:
@@ -91,24 +92,26 @@ def exceeds(rate: float | Fraction, limit: Fraction, interval: Interval | None =
 
 
 def parse_by_test(
-    given: Sequence[str], known: Sequence[str], pattern: str, form: str
+    given: Sequence[str], known: Sequence[str] | None, pattern: str, form: str
 ) -> dict[str, str]:
     """Return the limit of each test from texts such as `negation=10%`; refuse unknown tests.
 
-    `pattern` is what a limit looks like, and `form` how a message calls the whole.
+    `known` is None if the tests are not known. `pattern` is what a limit looks like, and `form`
+    how a message calls the whole.
     """
     limits: dict[str, str] = {}
     for text in given:
         match = re.fullmatch(rf"(.+)=({pattern})", text, re.DOTALL | re.ASCII)
         if match is None:
             raise SettingsError(f"a test's limit is {form}, got {text!r:.80}.")
-        if match[1] not in known:
-            raise SettingsError(f"no test {match[1]!r} was run: {suggestion(match[1], known)}")
-        limits[match[1]] = match[2]
+        name, limit = match.groups()
+        if known is not None and name not in known:
+            raise SettingsError(f"there is no test {name!r}: {suggestion(name, known)}")
+        limits[name] = limit
     return limits
 
 
-def max_failing_by_test(given: Sequence[str], known: Sequence[str]) -> dict[str, MaxFailing]:
+def max_failing_by_test(given: Sequence[str], known: Sequence[str] | None) -> dict[str, MaxFailing]:
     """Return how many cases of each test may fail, from texts such as `negation=10%`."""
     limits = parse_by_test(given, known, r"[^=]+", "NAME=5% or NAME=12")
     return {name: MaxFailing.parse(limit) for name, limit in limits.items()}
@@ -118,20 +121,26 @@ def check_failing(
     result: Result, overall: MaxFailing | None, by_test: Mapping[str, MaxFailing]
 ) -> list[Check]:
     """Check how many cases fail, in all and of some tests."""
+    contexts = {context.name: [context] for context in result.contexts}
     estimates = {one.test: one for one in result.estimates}
-    asked = [] if overall is None else [(MAX_FAILING, "", result.contexts, overall)]
+    asked = [] if overall is None else [(MAX_FAILING, "", overall, list(result.contexts))]
     asked += [
-        (MAX_FAILING_TEST, context.name, (context,), by_test[context.name])
-        for context in result.contexts
-        if context.name in by_test
+        (MAX_FAILING_TEST, name, limit, contexts.get(name, [])) for name, limit in by_test.items()
     ]
     checks = []
-    for gate, test, contexts, limit in asked:
+    for gate, test, limit, mine in asked:
         if test in estimates:
             checks.append(_check_estimate(gate, estimates[test], limit))
+        elif test and not mine:
+            checks.append(not_run(gate, test))
         else:
-            checks.append(_check(gate, test, *_counts(contexts), limit))
+            checks.append(_check(gate, test, *_counts(mine), limit))
     return checks
+
+
+def not_run(gate: str, test: str) -> Check:
+    """Return what a gate says of a test that is not in the part of a suite that was run."""
+    return Check(gate, test, None, f"{test}: not run, so {gate} was not checked.")
 
 
 def _check_estimate(gate: str, one: Estimate, limit: MaxFailing) -> Check:
