@@ -109,31 +109,23 @@ def bloom() -> Any:
     return transformers.BloomModel(config)
 
 
+SIZES = {
+    "vocab_size": 40,
+    "hidden_size": 16,
+    "intermediate_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 1,
+}
+
+
 def gemma2() -> Any:
-    config = transformers.Gemma2Config(
-        vocab_size=40,
-        hidden_size=16,
-        intermediate_size=24,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        head_dim=8,
-        attn_logit_softcapping=1.0,
-    )
+    config = transformers.Gemma2Config(**SIZES, head_dim=8, attn_logit_softcapping=1.0)
     return transformers.Gemma2Model(config)
 
 
 def mistral() -> Any:
-    config = transformers.MistralConfig(
-        vocab_size=40,
-        hidden_size=16,
-        intermediate_size=24,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        sliding_window=5,
-    )
-    return transformers.MistralModel(config)
+    return transformers.MistralModel(transformers.MistralConfig(**SIZES, sliding_window=5))
 
 
 NOT_COVERED = {
