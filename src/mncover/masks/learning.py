@@ -23,10 +23,13 @@ from mncover.data.files import Unfinished
 from mncover.data.schema import Number, Whole, check_shape
 from mncover.data.tensors import read_tensors, write_tensors
 from mncover.engine.batches import Tokens, batches_by_length
+from mncover.engine.gating import GATED, check_gating, gating
 from mncover.engine.loading import fingerprint_model
 from mncover.engine.masking import PairTable
 from mncover.engine.subject import Subject
 from mncover.errors import MaskError, TextError
+from mncover.masks.cut import RAMP, cut_at, exact_cut
+from mncover.masks.paid import attention_paid
 from mncover.masks.settings import FIDELITY, LearningSettings
 from mncover.masks.vocabulary import count_pairs, vocabulary
 from mncover.masks.wimask import (
@@ -89,7 +92,10 @@ def learn_masks(
     if subject.dtype == torch.float16:
         raise MaskError("gradients vanish in float16: learn masks with --dtype float32.")
     subject.check_length(settings.max_length)
-    with frozen(subject):
+    attention = settings.pairs == "attention"
+    if attention:
+        check_gating(subject)
+    with frozen(subject, GATED if attention else "eager"):
         learner = Learner(make, subject, texts, settings)
         learner.fit(advance, unfinished)
         facts = {
@@ -103,9 +109,9 @@ def learn_masks(
 
 
 @contextmanager
-def frozen(subject: Subject) -> Iterator[None]:
+def frozen(subject: Subject, attention: str = "eager") -> Iterator[None]:
     """Put a model into evaluation mode, without gradients for its weights, and back."""
-    with subject.measuring(), ExitStack() as undo:
+    with subject.measuring(attention), ExitStack() as undo:
         for weight in [p for p in subject.model.parameters() if p.requires_grad]:
             undo.callback(weight.requires_grad_, True)
             weight.requires_grad_(False)
@@ -144,9 +150,15 @@ class Learner:
         scale = 1.0 / float(self.embeddings.float().std())
         self.layer = layer = WIMask(table, width, scale, settings)
         words = [layer.word_hidden, layer.word_weight, layer.word_bias]
-        parts = ([layer.pair_logits], [layer.message], words)
-        self._rates = (settings.pair_rate, settings.message_rate, settings.word_rate)
-        self.optimizer = torch.optim.Adam([{"params": part} for part in parts])
+        parts = [
+            ([layer.pair_logits], settings.pair_rate),
+            ([layer.message], settings.message_rate),
+            (words, settings.word_rate),
+            ([layer.pair_words], settings.pair_word_rate),
+        ]
+        parts = [part for part in parts if part[0][0] is not None]
+        self._rates = [rate for _, rate in parts]
+        self.optimizer = torch.optim.Adam([{"params": part} for part, _ in parts])
         self.progress = Progress()
 
     @cached_property
@@ -167,23 +179,35 @@ class Learner:
         if unfinished is not None:
             unfinished.load(self.read, lambda progress: f"{progress.step:,} steps")
         progress = self.progress
+        if not progress.step:
+            self._start()
         advance(sum(len(rows) for rows in steps[: progress.step]))
         while progress.step < len(steps) and progress.stale < self.settings.patience:
             rows = steps[progress.step]
-            self.step(rows, progress.step, 1 - progress.step / len(steps))
+            self.step(rows, progress.step, progress.step / len(steps))
             progress.step += 1
             advance(len(rows))
-            if progress.step % interval == 0:
+            if progress.step % interval == 0 and self._complete(progress.step / len(steps)):
                 self._look()
             if unfinished is not None and unfinished.is_time:
                 unfinished.save(self.write)
         if progress.kept is not None:
             self.layer.load_state_dict(progress.kept)
 
+    def _start(self) -> None:
+        """Let pairs start from the attention that the model pays them."""
+        if self.settings.pairs == "attention" and self.settings.start_attention:
+            paid = attention_paid(self.subject, self.train.tokens, self.layer.table)
+            with torch.no_grad():
+                self.layer.pair_logits += self.settings.start_attention * paid
+
+    def _complete(self, done: float) -> bool:
+        """Return whether as many words, and pairs, are masked out as asked."""
+        pairs = self.settings.pairs == "messages" or done >= RAMP
+        return pairs and self.words_kept() <= self.settings.words_kept + NEARLY
+
     def _look(self) -> None:
-        """Judge the layer on held-out texts, once it masks out as many words as asked."""
-        if self.words_kept() > self.settings.words_kept + NEARLY:
-            return
+        """Judge the layer on held-out texts."""
         fidelity, progress = self.held_out_fidelity(), self.progress
         progress.stale += 1
         if fidelity > progress.best:
@@ -230,28 +254,46 @@ class Learner:
             steps += [order[batches[place]].tolist() for place in random.permutation(len(batches))]
         return steps
 
-    def step(self, rows: list[int], number: int, pace: float) -> None:
-        """Learn from one batch, with `pace` times the learning rates."""
+    def step(self, rows: list[int], number: int, done: float) -> None:
+        """Learn from one batch, when a share `done` of the steps is done; rates fall with it."""
         for group, rate in zip(self.optimizer.param_groups, self._rates, strict=True):
-            group["lr"] = rate * pace
-        subject, settings, seen = self.subject, self.settings, list[Logits]()
-        random = torch.Generator(subject.device).manual_seed(settings.seed * 1_000_003 + number)
-
-        def change(ids: Tensor, embeddings: Tensor) -> Tensor:
-            seen.append(self.layer.logits(ids, embeddings))
-            drawn = seen[-1].draw(settings.temperature, random)
-            return pass_through(embeddings, *drawn, self.layer.message, settings.normalisation)
-
-        inputs = subject.tensors(self.train.tokens.take(rows))
-        with inserted(subject, change):
-            answer = subject.model(**inputs).logits.float()
-        target = torch.from_numpy(self.train.targets[rows]).to(subject.device)
-        loss = cross_entropy(answer, target) + self.regulariser(seen[0])
+            group["lr"] = rate * (1 - done)
+        inputs = self.subject.tensors(self.train.tokens.take(rows))
+        answer, logits = self._answer(inputs, number, done)
+        target = torch.from_numpy(self.train.targets[rows]).to(self.subject.device)
+        loss = cross_entropy(answer, target) + self.regulariser(logits)
         if not torch.isfinite(loss):
             raise MaskError(f"learning diverged in step {number + 1}: try smaller rates.")
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
+
+    def _answer(self, inputs: dict[str, Tensor], number: int, done: float) -> tuple[Tensor, Logits]:
+        """Run the model on a batch through a draw of the masks."""
+        subject, settings, seen = self.subject, self.settings, list[Logits]()
+        seed = settings.seed * 1_000_003 + number
+        random = torch.Generator(subject.device).manual_seed(seed)
+
+        def pass_messages(ids: Tensor, embeddings: Tensor) -> Tensor:
+            seen.append(self.layer.logits(ids, embeddings))
+            drawn = seen[0].draw(settings.temperature, random)
+            return pass_through(embeddings, *drawn, self.layer.message, settings.normalisation)
+
+        if settings.pairs == "messages":
+            with inserted(subject, pass_messages):
+                return subject.model(**inputs).logits.float(), seen[0]
+        cut = cut_at(self.layer.every_pair().detach(), done, settings)
+        with gating(subject) as gate:
+
+            def close(ids: Tensor, embeddings: Tensor) -> Tensor:
+                seen.append(self.layer.logits(ids, embeddings, cut))
+                words, gate.pairs = seen[0].draw(settings.temperature, random)
+                # All words of every second text count, so that pairs are right without words too.
+                whole = (torch.arange(len(ids), device=ids.device) + number) % 2 == 0
+                return torch.where(whole[:, None], 1.0, words)[..., None] * embeddings
+
+            with inserted(subject, close):
+                return subject.model(**inputs).logits.float(), seen[0]
 
     def regulariser(self, logits: Logits) -> Tensor:
         """Return the terms of the loss that reward few, and undecided, words and pairs."""
@@ -277,10 +319,13 @@ class Learner:
         """Return what has been learnt, cut at a half."""
         with torch.no_grad():
             words = self.layer.word_logits(self.embeddings.float()).sigmoid().cpu().numpy()
-            pairs = self.layer.pair_logits.sigmoid().cpu().numpy()
+            logits, message, how = self.layer.every_pair(), self.layer.message, self.settings
+            if how.pairs == "attention":
+                logits = logits - exact_cut(logits, how.pairs_kept)
+            pairs = logits.sigmoid().cpu().numpy()
         parts = (*self.vocabulary, words, self.word_counts, self.pair_keys, pairs, self.pair_counts)
-        message, how = self.layer.message.detach().cpu().numpy(), self.settings.normalisation
-        return self.make(*parts, message=message, normalisation=how)
+        matrix = None if message is None else message.detach().cpu().numpy()
+        return self.make(*parts, pairs=how.pairs, message=matrix, normalisation=how.normalisation)
 
 
 def _same_shapes(found: State, wanted: State) -> bool:
