@@ -91,7 +91,7 @@ def fidelities(subject: Subject, masks: Masks, tokens: Tokens) -> dict[str, Any]
 
 
 def kept_in_texts(masks: Masks, tokens: Tokens) -> dict[str, float]:
-    """Return which share of the places where pairs occur in texts was seen, and is kept of those."""
+    """Return which share of all places with pairs in texts was seen, and which of these is kept."""
     keys, counts = count_pairs(tokens.ids(), len(masks.words), masks.special, 1)
     at = np.searchsorted(masks.pair_keys, keys).clip(max=max(len(masks.pair_keys) - 1, 0))
     seen = masks.pair_keys[at] == keys if len(masks.pair_keys) else np.zeros(len(keys), bool)
@@ -120,7 +120,7 @@ def measure(
     seconds = (time.perf_counter() - start) / len(each)
     masks, summary = learnt[0], learnt[0].summary()
     with subject.measuring():
-        found = [fidelities(subject, one, tokens) for one in learnt[:1]][0]
+        found = fidelities(subject, masks, tokens)
     return {
         "pairs kept": summary.pairs_kept / max(summary.pairs, 1),
         "words kept": summary.words_kept / max(summary.words, 1),

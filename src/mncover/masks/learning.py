@@ -149,16 +149,8 @@ class Learner:
         table, width = PairTable(keys, always, n_words), self.embeddings.shape[1]
         scale = 1.0 / float(self.embeddings.float().std())
         self.layer = layer = WIMask(table, width, scale, settings)
-        words = [layer.word_hidden, layer.word_weight, layer.word_bias]
-        parts = [
-            ([layer.pair_logits], settings.pair_rate),
-            ([layer.message], settings.message_rate),
-            (words, settings.word_rate),
-            ([layer.pair_words], settings.pair_word_rate),
-        ]
-        parts = [part for part in parts if part[0][0] is not None]
-        self._rates = [rate for _, rate in parts]
-        self.optimizer = torch.optim.Adam([{"params": part} for part, _ in parts])
+        self._rates, parts = _parts(layer, settings)
+        self.optimizer = torch.optim.Adam([{"params": part} for part in parts])
         self.progress = Progress()
 
     @cached_property
@@ -199,7 +191,7 @@ class Learner:
         if self.settings.pairs == "attention" and self.settings.start_attention:
             paid = attention_paid(self.subject, self.train.tokens, self.layer.table)
             with torch.no_grad():
-                self.layer.pair_logits += self.settings.start_attention * paid
+                self.layer.pair_logits.add_(self.settings.start_attention * paid)
 
     def _complete(self, done: float) -> bool:
         """Return whether as many words, and pairs, are masked out as asked."""
@@ -326,6 +318,20 @@ class Learner:
         parts = (*self.vocabulary, words, self.word_counts, self.pair_keys, pairs, self.pair_counts)
         matrix = None if message is None else message.detach().cpu().numpy()
         return self.make(*parts, pairs=how.pairs, message=matrix, normalisation=how.normalisation)
+
+
+def _parts(layer: WIMask, settings: LearningSettings) -> tuple[list[float], list[list[Tensor]]]:
+    """Return the parameters of each part of a layer, and its learning rate before them."""
+    rates = [settings.pair_rate, settings.word_rate]
+    parts: list[list[Tensor]] = [
+        [layer.pair_logits],
+        [layer.word_hidden, layer.word_weight, layer.word_bias],
+    ]
+    if layer.message is not None:
+        rates, parts = [*rates, settings.message_rate], [*parts, [layer.message]]
+    if layer.pair_words is not None:
+        rates, parts = [*rates, settings.pair_word_rate], [*parts, [layer.pair_words]]
+    return rates, parts
 
 
 def _same_shapes(found: State, wanted: State) -> bool:

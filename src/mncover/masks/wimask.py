@@ -1,9 +1,10 @@
 """The WIMask layer: which words, and which pairs of words, does a classifier's answer need?
 
-It sits in a frozen model. Each word embedding is let through or not, and so is each pair of words:
-in the model's attention, or, as in the paper, when words pass messages along a graph of pairs before
-the first layer. Both are random while they are learnt, and cut at a threshold afterwards. Fidelity
-is how often the model then answers as without masks. docs/masks.md has the formulas.
+It sits in a frozen model. Each word's embedding is let through or not, and so is each pair of
+words: in the model's attention or, as in the paper, where words pass messages along a graph of
+pairs before the first layer. Both are random while they are learnt, and cut at a threshold
+afterwards. Fidelity is how often the model then answers as without masks. docs/masks.md has the
+formulas.
 """
 
 from __future__ import annotations
