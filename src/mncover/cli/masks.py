@@ -20,6 +20,7 @@ from mncover.report.screen import Screen
 from mncover.types import display_percent
 
 TEST = "Texts to measure fidelity on, besides those held out."
+PAIRS = "Where pairs are learnt: attention, or messages as in the paper. [attention]"
 UNSEEN = "Whether words and pairs that training did not see count: keep, drop, words. [keep]"
 WORDS = "Do not learn: keep the words in this file, one per line."
 SCORES = "Do not learn: keep words by their scores, 0 to 1, in this JSON file."
@@ -37,6 +38,10 @@ def masks(
     test: Annotated[Path | None, option(TEST, "FILE")] = None,
     texts: Annotated[int | None, option("Learn from a sample of N texts. [40000]", "N")] = None,
     words_kept: Annotated[float | None, option("Target share of words to keep. [0.745]")] = None,
+    pairs: Annotated[str | None, option(PAIRS)] = None,
+    pairs_kept: Annotated[
+        float | None, option("Share of pairs to keep in attention. [0.3]")
+    ] = None,
     seed: Annotated[int | None, option("Seed of everything random. [0]")] = None,
     setting: o.Setting = None,
     paper: o.PaperSettings = False,
@@ -61,6 +66,8 @@ def masks(
         "max_length": config.max_length,
         "texts": texts,
         "words_kept": words_kept,
+        "pairs": pairs,
+        "pairs_kept": pairs_kept,
         "seed": seed,
     }
     named = [f"{name}={value}" for name, value in given.items() if value is not None]

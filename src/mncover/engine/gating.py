@@ -119,7 +119,7 @@ def _obstacle(subject: Subject) -> str:
     if gate.layers != layers:
         return f"only {gate.layers} of {layers} layers take another attention function"
     worst = float((found - expected).abs().max() / (1 + expected.abs().max()))
-    return "" if worst <= _tolerance(subject.dtype) else f"its answers differ by {worst:.2g}"
+    return f"its answers differ by {worst:.2g}" if worst > _tolerance(subject.dtype) else ""
 
 
 def _tolerance(kind: torch.dtype) -> float:
