@@ -88,8 +88,33 @@ def _gated(weights: Tensor) -> Tensor:
         gate.watch(weights)
     if gate.pairs is None:
         return weights
-    weights = weights * gate.pairs[:, None]
-    return weights / weights.sum(-1, keepdim=True).clamp(min=TINY)
+    gated: Tensor = _Gated.apply(weights, gate.pairs[:, None])  # type: ignore[no-untyped-call]
+    return gated
+
+
+class _Gated(torch.autograd.Function):
+    """Weights times a gate, each row normalised again.
+
+    The slope of a pair that is off is taken for what switching it on would change, w / (sum + w).
+    At the point itself it is w / sum, which is huge where little else is on: a single such text
+    would outweigh all others.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, weights: Tensor, gate: Tensor) -> Tensor:
+        kept = weights * gate
+        total = kept.sum(-1, keepdim=True).clamp(min=TINY)
+        found = kept / total
+        ctx.save_for_backward(weights, gate, total, found)
+        return found
+
+    @staticmethod
+    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, Tensor]:
+        weights, gate, total, found = ctx.saved_tensors
+        [slope] = slopes
+        relative = slope - (found * slope).sum(-1, keepdim=True)
+        switched = weights / (total + (1 - gate) * weights)
+        return relative * gate / total, (relative * switched).sum(1, keepdim=True)
 
 
 def check_gating(subject: Subject) -> None:

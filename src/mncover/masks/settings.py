@@ -40,7 +40,7 @@ class LearningSettings:
     batch_size: Annotated[int, 1, 10**6] = 128
     word_rate: float = 2e-3
     pair_rate: float = 0.05
-    pair_word_rate: float = 0.02
+    pair_word_rate: float = 0.01
     message_rate: float = 1e-5
     sparse_pairs: float = 1.0
     pairs_kept: Annotated[float, 0, 1] = 0.3
