@@ -42,7 +42,7 @@ class LearningSettings:
     pair_rate: float = 0.05
     pair_word_rate: float = 0.01
     message_rate: float = 1e-5
-    sparse_pairs: float = 1.0
+    sparse_pairs: float = 0.1
     pairs_kept: Annotated[float, 0, 1] = 0.3
     sparse_words: float = 0.15
     words_kept: Annotated[float, 0, 1] = 0.745
