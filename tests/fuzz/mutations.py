@@ -132,18 +132,30 @@ def gzipped(inner: Damage) -> Damage:
 
 def damaged_member(content: bytes, rng: random.Random) -> bytes:
     """Damage a member of a data file, and correct its checksum so that it is looked at."""
+
+    def damage(members: dict[str, bytes]) -> str:
+        name = rng.choice(["header.json"] * len(members) + list(members))
+        if name == "header.json":
+            members[name] = _as_json(damaged_value(json.loads(members[name]), rng))
+        elif name.endswith(".json") and rng.random() < 0.7:
+            members[name] = damaged_json(members[name], rng)
+        elif rng.random() < 0.1:
+            del members[name]
+        else:
+            members[name] = damaged_bytes(members[name], rng)
+        return name
+
+    return with_members(content, damage, rng)
+
+
+def with_members(
+    content: bytes, damage: Callable[[dict[str, bytes]], str], rng: random.Random
+) -> bytes:
+    """Let a function damage a member of a data file and say which; correct its checksum."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
+    name = damage(members)
     header = json.loads(members["header.json"])
-    name = rng.choice(["header.json"] * len(members) + list(members))
-    if name == "header.json":
-        header = damaged_value(header, rng)
-    elif name.endswith(".json") and rng.random() < 0.7:
-        members[name] = damaged_json(members[name], rng)
-    elif rng.random() < 0.1:
-        del members[name]
-    else:
-        members[name] = damaged_bytes(members[name], rng)
     if isinstance(header, dict) and isinstance(header.get("checksums"), dict) and name in members:
         header["checksums"][name] = hashlib.sha256(members[name]).hexdigest()
     members["header.json"] = _as_json(header)
