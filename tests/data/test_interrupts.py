@@ -14,11 +14,16 @@ from mncover.data.interrupts import held_back
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_waits_for_the_end_of_the_block(number: signal.Signals) -> None:
     done: list[str] = []
-    before = signal.signal(number, signal.default_int_handler)
-    try:
-        with pytest.raises(KeyboardInterrupt), held_back():
+
+    def work() -> None:
+        with held_back():
             os.kill(os.getpid(), number)
             done.append("whole")
+
+    before = signal.signal(number, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            work()
         assert signal.getsignal(number) is signal.default_int_handler
     finally:
         signal.signal(number, before)

@@ -6,6 +6,7 @@ import contextlib
 import io
 import os
 import shutil
+import warnings
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -23,7 +24,7 @@ from mncover.cli import main
 from mncover.cli.options import Config, load_config
 from mncover.cli.reports import _view
 from mncover.data.datafile import read_header
-from mncover.data.files import load_json
+from mncover.data.files import load_json, save_json
 from mncover.errors import MnCoverError
 from mncover.report import REPORTS
 from mncover.report.describe import suite_table
@@ -40,6 +41,7 @@ from tests.fuzz.mutations import (
     damaged_json_line,
     damaged_member,
     damaged_numbers,
+    damaged_state,
     damaged_tensors,
     gzipped,
 )
@@ -202,6 +204,22 @@ def search_state(path: Path) -> None:
     SearchState.from_json(load_json(path, {"a": 1}))
 
 
+def write_yardstick(path: Path) -> None:
+    from mncover.data.calibration import DRAWS
+
+    shares = {"cover": [[0.1, 0.2, 0.25]] * DRAWS}
+    save_json(path, {"a": 1}, {"sampled": 4, "points": [1, 2, 4], "shares": shares})
+
+
+def yardstick(path: Path) -> None:
+    """Read kept draws: a damaged file is as good as none, with a warning."""
+    from mncover.engine.yardstick import read_draws
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        read_draws(path, {"a": 1}, ["cover"])
+
+
 def write_predictions(path: Path) -> None:
     n = load_suite(samples.material().suite).texts
     path.write_text("".join(f"{i % 3} 0.2 0.3 0.5\n" for i in range(n)))
@@ -356,8 +374,9 @@ KINDS: dict[str, Kind] = {
     "partial ranges": Kind(one("r.partial", partial(write_ranges, n=7)), ranges, TENSORS),
     "checkpoint": Kind(one("c.partial", write_checkpoint), checkpoint, TENSORS),
     "search state": Kind(
-        one("s.partial", samples.state_of_search), search_state, (*BYTES, damaged_json)
+        one("s.partial", samples.state_of_search), search_state, (*BYTES, *(damaged_state,) * 3)
     ),
+    "yardstick": Kind(one("y.json", write_yardstick), yardstick, (*BYTES, *(damaged_state,) * 3)),
     "predictions": Kind(one("p.txt", write_predictions), predictions, BYTES, 2),
     "plan": Kind(
         one("p.jsonl", plans.write_plan),

@@ -125,6 +125,13 @@ def damaged_json_line(content: bytes, rng: random.Random) -> bytes:
     return b"\n".join(lines)
 
 
+def damaged_state(content: bytes, rng: random.Random) -> bytes:
+    """Damage a value of a state, and correct the checksum before it so that it is looked at."""
+    found = json.loads(content.partition(b"\n")[2])
+    changed = _as_json(found | {"state": damaged_value(found["state"], rng)})
+    return hashlib.sha256(changed).hexdigest().encode() + b"\n" + changed + b"\n"
+
+
 def gzipped(inner: Damage) -> Damage:
     """Damage what a gzip file holds, and compress it again."""
     return lambda content, rng: gzip.compress(inner(gzip.decompress(content), rng), 1, mtime=0)
