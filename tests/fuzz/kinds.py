@@ -44,6 +44,7 @@ from tests.fuzz.mutations import (
     damaged_state,
     damaged_tensors,
     gzipped,
+    resealed_tensors,
 )
 
 
@@ -340,7 +341,7 @@ def model(path: Path) -> None:
 BYTES = (damaged_bytes, damaged_bytes, damaged_numbers)
 LINES = (*BYTES, damaged_json_line, damaged_json_line)
 GZIP = (damaged_bytes, *map(gzipped, BYTES))
-TENSORS = (damaged_bytes, damaged_tensors, damaged_tensors)
+TENSORS = (damaged_bytes, damaged_tensors, *(resealed_tensors,) * 3)
 MEMBERS = (damaged_bytes, damaged_member, damaged_member, damaged_member)
 CSV, TSV = (partial(samples.delimited, delimiter=d) for d in ",\t")
 

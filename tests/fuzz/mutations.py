@@ -12,6 +12,12 @@ import zipfile
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+from safetensors.numpy import load, save
+
+from mncover.data.tensors import CHECKSUM
+from mncover.data.tensors import _digest as digest_of
+
 Damage = Callable[[bytes, random.Random], bytes]
 
 NUMBERS = (0, 1, -1, 2, 7, 2**31 - 1, 2**31, 2**33, 2**63, 2**64, -(2**63), 10**15, 10**400)
@@ -197,3 +203,43 @@ def damaged_tensors(content: bytes, rng: random.Random) -> bytes:
     packed = _as_json(header)
     packed += b" " * (-len(packed) % 8)
     return len(packed).to_bytes(8, "little") + packed + content[8 + size :]
+
+
+def resealed_tensors(content: bytes, rng: random.Random) -> bytes:
+    """Damage the header or an array of a safetensors file, and correct its checksum."""
+    size = int.from_bytes(content[:8], "little")
+    ((key, packed),) = json.loads(content[8 : 8 + size])["__metadata__"].items()
+    about, arrays = json.loads(packed), load(content)
+    del about[CHECKSUM]
+    if rng.random() < 0.5:
+        changed = damaged_value(about, rng)
+        about = changed if isinstance(changed, dict) else {"key": changed}
+    else:
+        name = rng.choice(sorted(arrays))
+        array = _damaged_array(arrays.pop(name), rng)
+        if rng.random() < 0.9:
+            arrays[name] = array
+    sealed = json.dumps({**about, CHECKSUM: digest_of(about, arrays)})
+    return save(arrays, {key: sealed})
+
+
+def _damaged_array(array: Any, rng: random.Random) -> Any:
+    """Return an array of other numbers, of another type or of another shape."""
+    flat = array.reshape(-1).copy()
+    match rng.randrange(6):
+        case 0 if flat.dtype.kind == "f" and len(flat):
+            flat[rng.randrange(len(flat))] = rng.choice((*FLOATS[3:], -1.0, 7.0))
+            return flat.reshape(array.shape)
+        case 1 if len(flat):
+            flat[rng.randrange(len(flat))] = 0 if flat.dtype.kind == "f" else rng.choice((0, 1, 99))
+            return flat[::-1].copy().reshape(array.shape)
+        case 2:
+            kinds = ("<f2", "<f4", "<f8", "<i8", "<i4", "|u1", "|i1", "|b1")
+            with np.errstate(all="ignore"):
+                return array.astype(rng.choice(kinds))
+        case 3:
+            return flat[: rng.randrange(len(flat) + 1)]
+        case 4:
+            return np.concatenate([flat, flat])
+        case _:
+            return array.T.copy() if array.ndim > 1 else array[None]

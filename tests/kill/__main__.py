@@ -6,13 +6,14 @@ import argparse
 import os
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")  # as in conftest.py
 
-from tests.kill.harness import COMMANDS, Trial, prepare
+from tests.kill.harness import COMMANDS, Kill, Stop, Trial, prepare
 
 
 def main() -> int:
@@ -29,8 +30,11 @@ def main() -> int:
         start = prepare(Path(place) / "start")
         for name in given.commands or COMMANDS:
             trial = Trial(name, start, Path(place) / name.replace(" ", "-"))
-            plan = [*trial.every()[:: given.every], *trial.at_random(given.random, given.seed)]
-            plan += trial.at_times(given.timed, given.seed)
+            plan: list[Sequence[Kill | Stop]] = [
+                *trial.every()[:: given.every],
+                *trial.at_random(given.random, given.seed),
+                *trial.at_times(given.timed, given.seed),
+            ]
             wrong = [fault for fault in (trial.end_at(*one) for one in plan) if fault]
             counts = f"{trial.writes} writes, {trial.kills} kills, {len(wrong)} faults"
             print(f"{name}: {counts}", flush=True)

@@ -29,8 +29,7 @@ def held_back() -> Iterator[None]:
                     signal.signal(number, take)
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    if came:
-        number, frame = came[0]
-        before[number](number, frame)
+        for one, handler in before.items():
+            signal.signal(one, handler)
+    for one, frame in came[:1]:
+        before[one](one, frame)

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 LOOKS_PER_EPOCH = 4  # how often the layer is judged on the held-out texts
 NEARLY = 0.005  # by this much the share of words kept may exceed the one asked for
 
+NUMBERS = ("step", "looked", "best", "stale")  # of `Progress`, in a file
 _HEADER = {"key": {}, "best": Number(-1, 1)}
 _HEADER |= dict.fromkeys(("step", "looked", "stale"), Whole())
 
@@ -218,7 +219,7 @@ class Learner:
         states = {f"adam.{number}.": state for number, state in adam.items()}
         states |= {"now.": self.layer.state_dict(), "kept.": progress.kept or {}}
         tensors = {part + n: t.cpu().numpy() for part, s in states.items() for n, t in s.items()}
-        numbers = {name: getattr(progress, name) for name in ("step", "looked", "best", "stale")}
+        numbers = {name: getattr(progress, name) for name in NUMBERS}
         write_tensors(path, "mncover_learning", {"key": self.key, **numbers}, tensors)
 
     def read(self, path: Path) -> Progress | None:
@@ -237,8 +238,8 @@ class Learner:
             return None
         self.layer.load_state_dict(now)
         self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": adam})
-        numbers = (header[name] for name in ("step", "looked", "best", "stale"))
-        self.progress = Progress(*numbers, kept)
+        numbers = {name: header[name] for name in NUMBERS}
+        self.progress = Progress(**numbers, kept=kept)
         return self.progress
 
     def _steps(self) -> list[list[int]]:
