@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 from collections.abc import Mapping
@@ -29,7 +30,7 @@ def write_tensors(
         try:
             save_file(whole, temporary, {key: header})
         except SafetensorError as error:  # such as a disk that is full
-            raise OSError(f"{path}: cannot be written ({error})") from error
+            raise OSError(errno.EIO, f"cannot be written ({error})", str(path)) from error
 
 
 def read_tensors(
