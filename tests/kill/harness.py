@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import io
+import math
 import os
 import random
 import re
@@ -184,11 +185,13 @@ class Trial:
     def __init__(self, name: str, start: Path, place: Path) -> None:
         self.arguments, self.start, self.place = COMMANDS[name], start, place
         self.number = self.kills = 0
-        whole, began = self._fresh(), time.monotonic()
-        done = call(whole, self.arguments)
-        assert done.code == 0, f"{name} ends with {done.code}: {done.said}"
-        self.seconds, self.writes = time.monotonic() - began, done.writes
-        self.expected = contents(whole)
+        self.seconds = math.inf
+        for _ in range(2):  # the first may be slow
+            whole, began = self._fresh(), time.monotonic()
+            done = call(whole, self.arguments)
+            assert done.code == 0, f"{name} ends with {done.code}: {done.said}"
+            self.seconds = min(self.seconds, time.monotonic() - began)
+        self.writes, self.expected = done.writes, contents(whole)
 
     def _fresh(self) -> Path:
         folder = self.place / str(self.number)
