@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from mncover.coverage import Coverage
+from mncover.engine.probe import find_taps
 from mncover.engine.subject import Subject
-from mncover.engine.taps import find_taps
 from mncover.errors import ModelError
 from tests import tiny
 from tests.slow import SlowCover, count, states
