@@ -33,7 +33,9 @@ NONE = "it returns no attention weights"
 NO_PAIRS = "what it returns as attention is not a weight for each pair of tokens"
 CHANGED = "it computes other states when it is asked for its attention"
 ROUNDING = 0.05  # by which weights in half precision may exceed 1 in sum
-APART = 0.2  # of a state's length: far more than rounding, far less than another mask
+# How far states may lie apart, of their length: far more than rounding moves them.
+APART = {torch.float32: 0.05, torch.float64: 0.05}
+APART_HALF = 0.2
 
 
 def find_taps(subject: Subject) -> Taps:
@@ -112,7 +114,7 @@ def _agree(some: Sequence[Tensor], others: Sequence[Tensor]) -> bool:
     """Return whether most tokens have the same last states, but for rounding."""
     one, other = some[-1].float(), others[-1].float()
     apart = (one - other).norm(dim=-1) / other.norm(dim=-1).clamp(min=1e-9)
-    return float(apart.median()) <= APART
+    return float(apart.median()) <= APART.get(others[-1].dtype, APART_HALF)
 
 
 def _is_blind_to_later(subject: Subject, inputs: Inputs, hidden: Sequence[Tensor]) -> bool:
