@@ -13,7 +13,16 @@ from mncover.engine.probe import find_taps
 from mncover.engine.subject import Subject
 from mncover.errors import ModelError
 from tests import tiny
-from tests.architectures import PAGE, TABLE, make, page_table, page_with_table
+from tests.architectures import (
+    LEFT_OUT,
+    NOT_CAUSAL,
+    PAGE,
+    REFUSED,
+    TABLE,
+    make,
+    page_table,
+    page_with_table,
+)
 from tests.slow import SlowCover, count, states
 
 ALL = sorted(tiny.BUILDERS)
@@ -194,6 +203,8 @@ def test_the_page_has_the_table() -> None:
     written = PAGE.read_text(encoding="utf-8")
     assert written == page_with_table(), "python -m tests.architectures --write"
     assert page_table() in written
+    for name in {*LEFT_OUT, *NOT_CAUSAL, *REFUSED}:
+        assert re.search(rf"^\|.*\b{name}\b", written, re.M), name
 
 
 def test_something_that_is_no_model_is_refused() -> None:
