@@ -108,7 +108,9 @@ def prepare(folder: Path) -> Path:
 def call(folder: Path, arguments: list[str], end: Kill | Stop | None = None) -> Ended:
     """Run a command in a process, and perhaps end it."""
     said = folder.with_name(f"{folder.name}.said")
+    said.touch()
     read, write = os.pipe()
+    before = signal.signal(signal.SIGINT, leave)  # for the child, from its first moment
     child = os.fork()
     if not child:
         os.close(read)
@@ -117,6 +119,7 @@ def call(folder: Path, arguments: list[str], end: Kill | Stop | None = None) -> 
             os.dup2(sys.stderr.fileno(), 2)
             code = _in_child(folder, arguments, end, write)
         os._exit(code)
+    signal.signal(signal.SIGINT, before)
     os.close(write)
     with os.fdopen(read, "rb") as pipe:
         if isinstance(end, Stop):
@@ -128,7 +131,6 @@ def call(folder: Path, arguments: list[str], end: Kill | Stop | None = None) -> 
 
 
 def _in_child(folder: Path, arguments: list[str], end: Kill | Stop | None, pipe: int) -> int:
-    signal.signal(signal.SIGINT, leave)
     os.chdir(folder / HERE)
     os.environ["MNCOVER_CACHE_DIR"] = str(folder / CACHE)
     sys.stdout = io.StringIO()
