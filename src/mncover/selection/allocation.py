@@ -95,11 +95,14 @@ class Outlook:
 
 
 def outlook(earlier: Earlier) -> Outlook:
-    """Return what earlier runs let expect of a new version, with some doubt."""
-    # Several runs show themselves how versions differ, so less noise is put on top of them.
-    noises = slice(0 if len(earlier.verdicts) > 1 else TYPICAL, TYPICAL + 1)
-    fails = earlier.fails[:, noises].mean(axis=(0, 1)) / DRAWS
-    judged = earlier.judged[:, noises].mean(axis=(0, 1)) / DRAWS
+    """Return what the last of the earlier runs lets expect of a new version, with some doubt.
+
+    The runs before it only enter the regressions, which learn what each is worth. A draw by the
+    mean of all would be worse than one by the last alone if another is a stranger to the new
+    version, and which one that is nobody knows yet.
+    """
+    fails = earlier.fails[-1, TYPICAL] / DRAWS
+    judged = earlier.judged[-1, TYPICAL] / DRAWS
     typical = (earlier.sums(judged) / np.maximum(earlier.sizes, 1))[earlier.test]
     judged = np.where(typical < 1, (1 - DOUBT_JUDGED) * judged + DOUBT_JUDGED * typical, 1.0)
     fails = (1 - DOUBT) * fails + DOUBT * judged / 2
@@ -144,7 +147,7 @@ def for_equal_error(expected: Outlook, total: int) -> Ints:
     """
     earlier = expected.earlier
     sizes, spread = earlier.sizes, earlier.sums(expected.spread)
-    judged = earlier.sums((earlier.verdicts != NOT_JUDGED).mean(axis=0))
+    judged = earlier.sums(earlier.verdicts[-1] != NOT_JUDGED)
     share = np.where(sizes < ENOUGH, 1.0, np.minimum(1.0, judged / ENOUGH))
     fewest = min(FEWEST, max(2, total // (2 * max(len(sizes), 1))))
     return apportion(np.maximum(spread / sizes * share, 1e-9), sizes, total, fewest)
