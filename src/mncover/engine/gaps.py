@@ -81,18 +81,31 @@ def find_gaps(
     tests = run_tests(space, suite, seed)
     trained = _training(space, train, seed) if len(train) else None
     seen = pass_by(space, tests, traffic.texts, traffic.counts, trained, fdr)
+    return summed_up(space, tests, traffic, seen, trained is not None, fdr, seed)
+
+
+def summed_up(
+    space: Space,
+    tests: Tests,
+    traffic: Traffic,
+    seen: Seen,
+    has_training: bool,
+    fdr: float,
+    seed: int,
+) -> Gaps:
+    """Flag texts, group them, and lay out the map, once all traffic has passed by."""
     reference = tests.reference
     p_values = reference.p_values(seen.ratios)
     places = np.flatnonzero(benjamini_hochberg(p_values, fdr))
     groups = group_texts(seen.sketches[places], seed)
-    flagged = _flagged(space, tests, traffic, seen, p_values, places, groups, trained is not None)
+    flagged = _flagged(space, tests, traffic, seen, p_values, places, groups, has_training)
     number = np.full(len(traffic.texts), -1)
     number[places] = groups
     order = np.argsort([one.p_value for one in flagged], kind="stable").tolist()
     return Gaps(
         model=space.engine.subject.name,
         space=space.name,
-        suite=str(suite.path or ""),
+        suite=str(tests.rows.path or ""),
         suite_texts=tests.distinct,
         compared=len(tests.rows),
         traffic=traffic.source,
