@@ -356,6 +356,32 @@ def test_cases_of_one_template_do_not_make_intervals_too_short(neighbours: bool)
     assert abs(np.mean(errors)) <= 4 * np.std(errors) / np.sqrt(len(errors))
 
 
+def test_a_second_run_that_is_a_stranger_does_no_harm() -> None:
+    suite = suite_of(400, 900)
+    known, stranger = earlier_of(suite), earlier_of(suite, seed=9)
+    columns = [
+        np.concatenate([getattr(one, name) for one in (known, stranger)])
+        for name in ("verdicts", "fails", "judged")
+    ]
+    both = Earlier(known.tests, known.test, *columns)
+    strata = strata_of(outlook(known), 160)
+    again = strata_of(outlook(both), 160)
+    for name in ("stratum", "taken"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(strata, name))
+    assert both.rates == known.rates  # the first run is the one to compare with
+    assert both.rate == known.rate
+    errors: dict[int, list[float]] = {1: [], 2: []}
+    for seed in range(60):
+        verdicts = next_verdicts(known, 2000 + seed)
+        for earlier in (known, both):
+            plan = Plan("", ("m",), LABELS, 0, earlier, draw(strata, seed))
+            for test, one in enumerate(estimate(plan, verdicts[plan.drawn.cases], folds(plan))[:2]):
+                truth = float((verdicts[earlier.test == test] == FAILS).mean())
+                errors[len(earlier.verdicts)].append((one.rate or 0.0) - truth)
+    alone, together = (float(np.sqrt(np.mean(np.square(errors[n])))) for n in (1, 2))
+    assert together <= 1.1 * alone
+
+
 def test_a_test_run_whole_is_exact_and_one_without_judged_cases_says_nothing() -> None:
     suite = suite_of(15, 300)
     earlier = earlier_of(suite)

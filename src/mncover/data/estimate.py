@@ -11,7 +11,7 @@ class Estimate:
 
     `rate`, `low` and `high` are shares of the judged cases; `rate` is None, and the interval
     everything, if no case that was run is judged, or if `missing` cases that were drawn have not
-    been run. `earlier` is the rate in the last of the
+    been run. `earlier` is the rate in the first of the
     earlier runs, all cases of which are known. The name of the estimate for all tests is empty.
     """
 

@@ -146,16 +146,13 @@ def _together(
     variance = float(each.sum())
     free = variance**2 / max(float((each**2 / freedom).sum()), 1e-300) if variance else np.inf
     low, high = interval(mean, variance, free, int(sample.left(len(rate)).sum()))
-    last = earlier.verdicts[-1]
-    judged = int((last != NOT_JUDGED).sum())
-    before = int((last == FAILS).sum()) / judged if judged else None
     counts = (
         len(earlier.test),
         len(sample.test),
         int(sample.judged.sum()),
         int(sample.fails.sum()),
     )
-    return Estimate("", *counts, mean, low, high, before)
+    return Estimate("", *counts, mean, low, high, earlier.rate)
 
 
 def estimates_from(plan: Plan, outcomes: Sequence[Outcome]) -> list[Estimate]:

@@ -95,10 +95,7 @@ def estimates_so_far(plan: Plan, found: Answered) -> list[Estimate]:
         next(known) if ready[t] else _unknown(plan, found, test == t, name, earlier.rates[t])
         for t, name in enumerate(earlier.tests)
     ]
-    last = earlier.verdicts[-1]
-    judged = int((last != NOT_JUDGED).sum())
-    before = int((last == FAILS).sum()) / judged if judged else None
-    return [*each, _unknown(plan, found, np.ones(len(test), dtype=bool), "", before)]
+    return [*each, _unknown(plan, found, np.ones(len(test), dtype=bool), "", earlier.rate)]
 
 
 def _unknown(plan: Plan, found: Answered, mine: Mask, name: str, before: float | None) -> Estimate:
