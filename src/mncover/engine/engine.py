@@ -41,11 +41,11 @@ from mncover.engine.measure import (
     piece_of,
 )
 from mncover.engine.ordered import Ordered
+from mncover.engine.probe import find_taps
 from mncover.engine.ranges import Ranges
 from mncover.engine.readers import HitReader, Reader, Setup
 from mncover.engine.signatures import PoolReader, Projection, projections_on
 from mncover.engine.subject import Subject
-from mncover.engine.taps import find_taps
 from mncover.engine.windows import RunTexts, Window, Windows, Wrap
 from mncover.engine.yardstick import describe
 from mncover.errors import MismatchError, NotCalibratedError, SettingsError
