@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test unit wheel check docs gallery bench fuzz kill format clean
+.PHONY: demo test unit wheel check docs gallery bench fuzz kill soak format clean
 
 demo: $(READY)
 	$(BIN)/mncover demo
@@ -42,6 +42,10 @@ fuzz: $(READY)
 # Every command that writes, killed at every write and at random.
 kill: $(READY)
 	$(BIN)/python -m tests.kill
+
+# Two hours of commands in one process, whose memory and open files must not grow.
+soak: $(READY)
+	$(BIN)/python -m tests.soak
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

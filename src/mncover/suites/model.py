@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Any, ClassVar, Literal, get_args
 
 from mncover.data.schema import OneOf, Whole, check_shape
-from mncover.errors import SettingsError, TextError
+from mncover.errors import SchemaError, SettingsError, TextError
 from mncover.suites.expectations import Expectation, is_class
 from mncover.types import Text, brief
 
@@ -122,6 +122,26 @@ def known_way(how: str) -> How:
 _TEST = {"test": str, "sizes": [Whole(1)], "right": list}
 _OUTLINE = {"labels": [str], "classes": OneOf(WAYS), "tests": [_TEST]}
 
+PLAN_VERSION = 1
+# Arrays are text here; `selection.planfile` unpacks them.
+PLAN_ARRAYS = ("drawn", "weights", "strata", "verdicts", "fails", "judged")
+_PLAN = {"suite": str, "models": [str], "classes": [str], "seed": int}
+_PLAN |= {"tests": [(str, Whole(1))], **dict.fromkeys(PLAN_ARRAYS, str)}
+
+
+def known_plan(value: Any) -> dict[str, Any] | None:
+    """Return the plan that a file holds, or None; the value is not trusted."""
+    if value is None:
+        return None
+    if isinstance(value, dict) and value.get("version") != PLAN_VERSION:
+        raise TextError(f"this version reads plans of format {PLAN_VERSION}.")
+    try:
+        check_shape(value, _PLAN, "plan")
+    except SchemaError as error:
+        raise TextError(f"{error}; make the plan again with `mncover plan`.") from None
+    found: dict[str, Any] = value
+    return found
+
 
 def _right(label: Any) -> Label:
     """Return the label of a case as it was before it became plain values."""
@@ -182,7 +202,5 @@ class Outline:
             tests.append(Test.from_json(row))
             right = [_right(label) for label in row["right"]]
             cases.append(tuple(zip(row["sizes"], right, strict=True)))
-        plan = value.get("plan")
-        if plan is not None and not isinstance(plan, dict):
-            raise TextError("'plan' must be an object; make the plan again with `mncover plan`.")
+        plan = known_plan(value.get("plan"))
         return cls(tuple(value["labels"]), value["classes"], tuple(tests), tuple(cases), plan)
