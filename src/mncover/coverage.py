@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from mncover.data import datafile
 from mncover.data.files import Say, silent
 from mncover.data.identity import Run
+from mncover.data.prompting import Prompting
 from mncover.data.store import CoverageData
 from mncover.errors import MismatchError, ModelError
 from mncover.report.reading import Reading
@@ -42,7 +43,8 @@ class Coverage(Reading):
     sentence-transformers model and a PEFT model are unwrapped. The model is used where it is (CPU
     or GPU) and left as it was found; `device` and `dtype` are for a model that is loaded by name.
     With `masks`, or the path of a file of them, mnCover is measured beside Cover. `criteria` names
-    what to measure instead. `kernels` is one of `mncover.engine.kernels.KERNELS`. `progress` None
+    what to measure instead. `prompting` makes prompts of texts, and classifiers of language models.
+    `kernels` is one of `mncover.engine.kernels.KERNELS`. `progress` None
     shows bars only on a terminal. With `signatures`, a small vector of what the model made of it
     is kept for each text.
 
@@ -65,6 +67,7 @@ class Coverage(Reading):
         attention_weight: float = 1.0,
         masks: Masks | str | Path | None = None,
         criteria: Sequence[str] | None = None,
+        prompting: Prompting | None = None,
         batch_size: int | None = None,
         device: str | None = None,
         dtype: str = "auto",
@@ -75,7 +78,7 @@ class Coverage(Reading):
         from mncover.masks.assembly import assembled
 
         settings = Settings(bins, max_length, attention_weight)
-        loading = (model, tokenizer, device, dtype)
+        loading = (model, tokenizer, device, dtype, prompting)
         running = (batch_size, progress, kernels, signatures)
         self._engine: Engine | None = assembled(loading, settings, criteria, masks, running)
         self._data: CoverageData | None = None
@@ -106,7 +109,7 @@ class Coverage(Reading):
             return cls._of(data, None)
         from mncover.masks.assembly import assembled
 
-        loading = (model, tokenizer, device, dtype)
+        loading = (model, tokenizer, device, dtype, data.identity.prompting)
         running = (batch_size, progress, kernels, data.space is not None or not len(data.table))
         identity = data.identity
         criteria = identity.names if masks is not None or identity.masks is None else None

@@ -140,7 +140,7 @@ def find_packing(taps: Taps, max_length: int) -> Packing | None:
         return None
     # A position table may reserve its first rows for padding.
     first = next(((t.padding_idx or 0) + 1 for t in subject.padded_position_tables()), 0)
-    text = subject.encode([" ".join([PROBE_TEXT] * max_length)], max_length)
+    text = subject.tokenise([" ".join([PROBE_TEXT] * max_length)], max_length)
     packing = Packing(taps, int(text.lengths[0]), first)
     while packing.reach >= SHORTEST_REACH and not _agrees(packing, text):
         packing = replace(packing, reach=packing.reach // 2)

@@ -30,6 +30,7 @@ from mncover.data.limits import check_bytes
 from mncover.data.maps import check_size
 from mncover.data.npy import from_npy, to_npy
 from mncover.data.owners import OWNERS_TYPE, Owners, check_owners
+from mncover.data.prompting import Prompting
 from mncover.data.signatures import SignatureSpace
 from mncover.data.store import CoverageData
 from mncover.data.table import COLUMNS, NEW_TYPE, UNKNOWN, NewCells, Signatures, Table
@@ -172,6 +173,7 @@ def _header(data: CoverageData, sums: dict[str, str]) -> dict[str, Any]:
         "calibration_texts": identity.calibration_texts,
         "masks": None if identity.masks is None else identity.masks.to_json(),
         "criteria": [criterion.to_json() for criterion in identity.criteria],
+        "prompting": None if identity.prompting.plain else identity.prompting.to_json(),
         "runs": [run.to_json() for run in data.runs],
         "contexts": data.contexts,
         "texts": len(data.table),
@@ -376,6 +378,7 @@ def _identity(header: dict[str, Any]) -> Identity:
         calibration_texts=int(header["calibration_texts"]),
         masks=MaskSummary.from_json(header["masks"]) if header.get("masks") else None,
         criteria=criteria,
+        prompting=Prompting.from_json(header.get("prompting") or {}),
     )
 
 

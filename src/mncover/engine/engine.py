@@ -173,6 +173,7 @@ class Engine:
             calibration_texts=ranges.texts,
             masks=None if self.masks is None else self.masks.summary(),
             criteria=tuple(map(self._measured, self.criteria.values())),
+            prompting=self.subject.prompting,
         )
 
     def _measured(self, criterion: Criterion) -> Measured:

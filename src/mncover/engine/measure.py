@@ -118,7 +118,8 @@ def _run_all(
     """
 
     def answers(item: tuple[Batch, dict[str, Tensor]]) -> Tensor | None:
-        found = subject.probabilities(run(*item))
+        with torch.inference_mode():
+            found = subject.probabilities(run(*item), item[1])
         return None if found is None else found[: len(item[0].rows)]  # behind them are copies
 
     batches = batches_by_length(tokens.lengths, *subject.limits(batch_size))

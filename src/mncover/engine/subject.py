@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import cached_property, partial
 from operator import attrgetter
 from threading import Lock
@@ -15,7 +16,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from mncover.data.prompting import Prompting
 from mncover.engine.batches import Tokens, ahead, batch_limits, staged, workers_on
+from mncover.engine.choices import Choices, require_causal
+from mncover.engine.prompts import Prompter
 from mncover.errors import ModelError
 from mncover.types import Text, well_formed
 
@@ -29,10 +33,17 @@ class Subject:
 
     `runner` is the module that is called for each batch: the whole model if it classifies
     texts, otherwise only the part below its head, whose output nobody needs. `traced` is the
-    module whose sites are read: in an encoder-decoder its encoder.
+    module whose sites are read: in an encoder-decoder its encoder. With `prompting`, texts become
+    prompts, and a language model with `choices` classifies.
     """
 
-    def __init__(self, model: Any, tokenizer: Any, name: str | None = None) -> None:
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        name: str | None = None,
+        prompting: Prompting | None = None,
+    ) -> None:
         if not isinstance(model, nn.Module) or not hasattr(model, "config"):
             raise ModelError(f"`model` must be a Hugging Face model, got {type(model).__name__}.")
         if not callable(tokenizer):
@@ -43,11 +54,29 @@ class Subject:
         self.tokenizer = tokenizer
         self.name = name or str(getattr(model.config, "_name_or_path", "") or type(model).__name__)
         self.traced = _traced_module(model)
-        self._takes_use_cache: dict[Any, bool] = {}
+        self.prompting = prompting or Prompting()
+        self.prompter: Prompter | None = None
+        self.choices: Choices | None = None
+        self._takes: dict[Any, frozenset[str]] = {}
         self._tokenizing = Lock()  # a fast tokenizer refuses to be changed while it works
         with self.measuring(), torch.inference_mode():
             self.n_labels = self._count_labels()
+            if not self.prompting.plain:
+                self._prepare_prompts()
         self.runner = model if self.n_labels else self.traced
+
+    def _prepare_prompts(self) -> None:
+        asks = bool(self.prompting.choices or self.prompting.generate)
+        if asks:
+            require_causal(self.model, self.labels)
+        names = ["input_ids"] if asks else self.input_names
+        self.prompter = Prompter(self.tokenizer, self.prompting, names)
+        self.prompting = replace(self.prompting, chat_digest=self.prompter.digest)
+        if self.prompting.choices:
+            self.choices = Choices(self.prompter, self.prompter.example(PROBE_TEXT))
+            probe = {"input_ids": self.probe_inputs()["input_ids"]}
+            self.choices.try_cache(self._ask, probe, self.dtype)
+            self.n_labels = len(self.choices.names)
 
     @property
     def device(self) -> torch.device:
@@ -62,6 +91,8 @@ class Subject:
     @property
     def labels(self) -> list[str]:
         """The names of the classes, in the order of the probabilities; none without a head."""
+        if self.choices is not None:
+            return list(self.choices.names)
         names = getattr(self.model.config, "id2label", None) or {}
         return [str(names.get(i, f"LABEL_{i}")) for i in range(self.n_labels)]
 
@@ -93,7 +124,8 @@ class Subject:
     def single_rows(self) -> bool:
         """Whether the model refuses batches: decoders that classify need a padding token."""
         decoder = not getattr(self.model.config, "is_encoder_decoder", False)
-        return bool(self.n_labels) and decoder and self._text_config.pad_token_id is None
+        classifies = bool(self.n_labels) and self.choices is None
+        return classifies and decoder and self._text_config.pad_token_id is None
 
     @property
     def workers(self) -> int:
@@ -119,9 +151,11 @@ class Subject:
         limit = min(limit, positions) if positions and positions > 0 else limit
         tables = self.padded_position_tables()
         limit = min([limit, *(t.num_embeddings - (t.padding_idx or 0) - 1 for t in tables)])
-        if max_length > limit:
+        more = 0 if self.choices is None else self.choices.longest
+        if max_length + more > limit:
+            behind = f" and what follows a prompt has up to {more} more" if more else ""
             raise ModelError(
-                f"`max_length` is {max_length}, but the model takes at most {limit} tokens."
+                f"`max_length` is {max_length}{behind}, but the model takes at most {limit} tokens."
             )
 
     def padded_position_tables(self) -> Iterator[nn.Embedding]:
@@ -132,6 +166,12 @@ class Subject:
                 yield table
 
     def encode(self, texts: Sequence[Text], max_length: int) -> Tokens:
+        """Tokenise the texts, or their prompts, cutting those longer than `max_length`."""
+        if self.prompter is not None and texts:
+            return self.prompter.encode(texts, max_length)
+        return self.tokenise(texts, max_length)
+
+    def tokenise(self, texts: Sequence[Text], max_length: int) -> Tokens:
         """Tokenise the texts with special tokens, cutting those longer than `max_length`."""
         if not texts:
             return Tokens.of({"input_ids": []}, [], [])
@@ -197,31 +237,41 @@ class Subject:
 
     def probe_inputs(self) -> dict[str, Tensor]:
         """Return a short text as a batch of one, to learn how the model answers."""
-        tokens = self.encode([PROBE_TEXT], max_length=16)
+        tokens = self.tokenise([PROBE_TEXT], max_length=16)
         if tokens.lengths[0] < 2:
             raise ModelError(f"the tokenizer turns {PROBE_TEXT!r} into fewer than two tokens.")
         return self.tensors(tokens)
 
     def call(self, module: Any, inputs: dict[str, Tensor], **options: Any) -> Any:
-        """Run a module of the model; no cache of keys and values is kept."""
-        if module not in self._takes_use_cache:  # asked for every batch, so remembered
-            accepted = inspect.signature(module.forward).parameters
-            self._takes_use_cache[module] = "use_cache" in accepted
-        if self._takes_use_cache[module]:
-            options["use_cache"] = False
-        return module(**inputs, return_dict=True, **options)
+        """Run a module of the model; a cache is kept only where choices are scored on top of it."""
+        if module not in self._takes:  # asked for every batch, so remembered
+            self._takes[module] = frozenset(inspect.signature(module.forward).parameters)
+        kept = self.choices is not None and self.choices.cached
+        usual: dict[str, Any] = {"use_cache": kept}
+        if self.choices is not None:
+            usual["logits_to_keep"] = 1
+        wanted = {**usual, **options}
+        left_out = usual.keys() - self._takes[module]
+        known = {name: value for name, value in wanted.items() if name not in left_out}
+        return module(**inputs, return_dict=True, **known)
+
+    def _ask(self, inputs: dict[str, Tensor], **options: Any) -> Any:
+        return self.call(self.model, inputs, **options)
 
     @property
     def _multi_label(self) -> bool:
         return getattr(self.model.config, "problem_type", "") == "multi_label_classification"
 
-    def probabilities(self, output: Any) -> Tensor | None:
+    def probabilities(self, output: Any, inputs: dict[str, Tensor]) -> Tensor | None:
         """Return the class probabilities [texts, labels] of a batch, or None without a head.
 
-        A model with one output is a regressor: its value is returned as it is.
+        `inputs` are the batch without what fills it up. A model with one output is a regressor: its
+        value is returned as it is.
         """
         if not self.n_labels:
             return None
+        if self.choices is not None:
+            return self.choices.probabilities(output, inputs, self._ask)
         logits: Tensor = output.logits.float()
         if self.n_labels == 1:
             return logits
@@ -233,7 +283,7 @@ class Subject:
         There is none for a text that was not run, a regressor, or a multi-label model, whose
         classes do not exclude each other.
         """
-        if self.n_labels < 2 or self._multi_label:
+        if self.n_labels < 2 or (self._multi_label and self.choices is None):
             return np.full(len(probabilities), -1, dtype=np.int64)
         run = ~np.isnan(probabilities).any(axis=1)
         return np.where(run, np.nan_to_num(probabilities).argmax(axis=1), -1)

@@ -155,6 +155,7 @@ class Taps:
         with reading(counter.take) if self.fused else nullcontext():
             output = self.subject.call(self.subject.runner, inputs)
         self._check_count(counter.hidden, counter.attention)
+        counter.begin(_ignore)  # whatever runs behind the batch is not read
         return output
 
     @torch.inference_mode()
@@ -173,6 +174,10 @@ class Taps:
                 f"{type(self.subject.model).__name__} yielded {hidden} hidden states and "
                 f"{attention} attentions, expected {expected[0]} and {expected[1]}."
             )
+
+
+def _ignore(kind: Kind, layer: int, values: Any) -> None:
+    """Read nothing."""
 
 
 class _Counter(threading.local):

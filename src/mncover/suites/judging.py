@@ -37,7 +37,7 @@ def in_suite_classes(
     given = found = np.asarray(probabilities, dtype=np.float64)
     way = _way(model_labels, suite_labels, how)
     if way == "neutral-band":
-        found = neutral_band(given[:, 1])
+        found = neutral_band(given[:, _positive(model_labels, suite_labels)])
     elif way == "names":
         places = {name.casefold(): place for place, name in enumerate(suite_labels)}
         found = np.zeros((len(given), len(suite_labels)))
@@ -65,6 +65,13 @@ def _way(model_labels: Sequence[str], suite_labels: Sequence[str], how: How) -> 
         f"the model's classes ({', '.join(model_labels)}) do not fit the suite's "
         f"({', '.join(suite_labels)})" + ("." if how == "auto" else f" by {how}.")
     )
+
+
+def _positive(model_labels: Sequence[str], suite_labels: Sequence[str]) -> int:
+    """Return which of two classes is the suite's last: by name, or the second."""
+    names = [name.casefold() for name in model_labels]
+    first, last = suite_labels[0].casefold(), suite_labels[2].casefold()
+    return names.index(last) if {first, last} == set(names) else 1
 
 
 def neutral_band(positive: NDArray[np.float64]) -> NDArray[np.float64]:
