@@ -57,6 +57,7 @@ def to_json(result: Result) -> dict[str, Any]:
         "totals": _totals(result),
         "warnings": warnings_of(result),
         "masks": None if identity.masks is None else identity.masks.to_json(),
+        "prompting": None if identity.prompting.plain else identity.prompting.to_json(),
         "contexts": [_context(context) for context in result.contexts],
         "tests": outcomes_to_json(result.outcomes),
         "estimates": estimates_to_json(result.estimates),
