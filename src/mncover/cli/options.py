@@ -21,7 +21,7 @@ from mncover.coverage import Coverage
 from mncover.criteria import CRITERIA
 from mncover.data.datafile import DEFAULT_NAME
 from mncover.data.files import Say, read_toml, silent
-from mncover.data.prompting import NORMALISE, Prompting, unescaped
+from mncover.data.prompting import NORMALISE, READ, Judge, Prompting, unescaped
 from mncover.data.results import ADDS_LITTLE_AT
 from mncover.data.writing import protect
 from mncover.engine.kernels import AUTO, KERNELS
@@ -76,6 +76,9 @@ _CHOICES = "Answers to choose from: a causal language model becomes a classifier
 _TEMPLATE = "The prompt, with {text} in it, or {text_a} and {text_b} for pairs; \\n is a line end."
 _CHAT = "Put the prompt into the tokenizer's chat template, as the user's message."
 _NORMALISE = f"How the choices' log-probabilities are scaled: {listed(*NORMALISE)} (in tokens)."
+_GENERATE = "Let a causal language model answer, with up to N tokens, for tests of answers."
+_STOP = "End an answer where this comes; repeatable."
+_READ = f"Where the inside is read of a model that answers: {listed(*READ)}."
 _CLASSES = f"How the model's classes map to those of a test suite: {listed(*WAYS)}."
 _BELOW_TEST = "Exit with 2 if this test's coverage is below this; repeatable."
 _MAX_FAILING = "Exit with 2 if more cases fail: a percentage such as 5%, or a number of cases."
@@ -111,6 +114,9 @@ class Config:
     template: str | None = _field(None, _TEMPLATE, "TEXT")
     chat: bool | None = _field(None, _CHAT, None, "--chat")
     normalise: str = _field("none", _NORMALISE)
+    generate: int | None = _field(None, _GENERATE, "N", min=1)
+    stop: tuple[str, ...] | None = _field(None, _STOP, "TEXT")
+    read: str = _field("prompt", _READ)
     classes: str = _field("auto", _CLASSES)
     output: str = _field(DEFAULT_NAME, "The data file to write.", "FILE", "--output", "-o")
     fail_under: float | None = _field(
@@ -147,6 +153,9 @@ class Config:
             template=unescaped(self.template or ""),
             chat=bool(self.chat),
             normalise=self.normalise,  # type: ignore[arg-type]  # it is checked there
+            generate=self.generate or 0,
+            stop=tuple(map(unescaped, self.stop or ())),
+            read=self.read,  # type: ignore[arg-type]
         )
 
     def overridden(self, **options: Any) -> Config:
@@ -209,7 +218,7 @@ KEYWORD = inspect.Parameter.KEYWORD_ONLY
 FIELDS = ("text", "pair")
 LOADING = ("batch_size", "device", "dtype", "kernels", "masks")
 SETTINGS = ("bins", "max_length", "attention_weight")
-PROMPTING = ("choices", "template", "chat", "normalise")
+PROMPTING = ("choices", "template", "chat", "normalise", "generate", "stop", "read")
 MEASURING = ("train", "train_limit", *FIELDS, *SETTINGS, *LOADING, "criteria", *PROMPTING)
 CHECKING = ("max_failing", "max_failing_test", "fail_under", "fail_under_test", "metric")
 
@@ -282,11 +291,13 @@ def loading(config: Config, quiet: bool) -> dict[str, Any]:
     return {"progress": progress, **{name: getattr(config, name) for name in LOADING}}
 
 
-def coverage_for(model: str, config: Config, quiet: bool, signatures: bool = True) -> Coverage:
+def coverage_for(
+    model: str, config: Config, quiet: bool, signatures: bool = True, judge: Judge | None = None
+) -> Coverage:
     """Load a model and masks, ready to calibrate."""
     settings: dict[str, Any] = {name: getattr(config, name) for name in SETTINGS}
     settings |= {"criteria": config.criterion_names, "signatures": signatures}
-    settings["prompting"] = config.prompting
+    settings["prompting"] = replace(config.prompting, judge=judge)
     cov = Coverage(model, **settings, **loading(config, quiet))
     if words := cov.engine.room.words(config.max_length):
         speaker(quiet)(words)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
 
 from mncover.errors import SettingsError
@@ -15,6 +15,7 @@ Read = Literal["prompt", "answer", "both"]
 NORMALISE: tuple[Normalise, ...] = get_args(Normalise)
 READ: tuple[Read, ...] = get_args(Read)
 MOST_TOKENS = 100_000  # of an answer
+Judge = Callable[[Text, str, Any], bool | None]  # of a text, the answer to it, the case's label
 
 _FIELD = re.compile(r"\{(text|text_a|text_b)\}")
 _ESCAPES = {r"\n": "\n", r"\t": "\t", r"\\": "\\"}
@@ -32,6 +33,8 @@ class Prompting:
     - `normalise` "length" divides a choice's log-probability by its number of tokens.
     - `generate` lets the model answer with up to so many tokens, until one of `stop` comes.
     - `read` says where the inside is read when it answers: prompt, answer, or both.
+    - `judge` is called with a text, the answer and the case's label, and returns whether that is
+      right (None: no verdict), for tests whose expectation is `judge`. No file keeps it.
 
         Prompting(choices=["positive", "negative"], template="Review: {text} Sentiment:")
     """
@@ -44,6 +47,7 @@ class Prompting:
     stop: tuple[str, ...] = ()
     read: Read = "prompt"
     chat_digest: str = ""  # of the chat template, once the tokenizer is known
+    judge: Judge | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         for name in ("choices", "stop"):
@@ -85,12 +89,13 @@ class Prompting:
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain values."""
-        return {name: list(v) if type(v) is tuple else v for name, v in asdict(self).items()}
+        kept = {one.name: getattr(self, one.name) for one in fields(self) if one.compare}
+        return {name: list(v) if type(v) is tuple else v for name, v in kept.items()}
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Prompting:
         """Make it from what `to_json` returned; the value may come from a stranger."""
-        if unknown := set(value) - {one.name for one in fields(cls)}:
+        if unknown := set(value) - {one.name for one in fields(cls) if one.compare}:
             raise SettingsError(f"prompts have no {brief(sorted(unknown)[0])}.")
         return cls(**value)
 
@@ -148,5 +153,7 @@ def _needless(p: Prompting) -> Iterator[str]:
         yield "`normalise` is for `choices`, and there are none."
     if (p.stop or p.read != "prompt") and not p.generate:
         yield "`stop` and `read` are for answers: give `generate`, the most tokens of one."
+    if p.judge is not None and not p.generate:
+        yield "`judge` is for answers: give `generate`, the most tokens of one."
     if any(not one for one in p.stop):
         yield "a stop string is empty."

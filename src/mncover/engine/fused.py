@@ -42,6 +42,8 @@ def with_fused_attention(
     """Return taps that compute attention together with its bins, or say why that is impossible."""
     if taps.way != "hooks":
         return replace(taps, eager_because="sites are read from the model's outputs")
+    if taps.subject.prompting.read == "answer":
+        return replace(taps, eager_because="only the attention of answers is read")
     choices = taps.subject.choices
     if choices is not None and choices.longest > 1:
         return replace(taps, eager_because="choices of several tokens are run behind their prompts")

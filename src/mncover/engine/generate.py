@@ -1,15 +1,15 @@
-"""Lets a causal language model answer prompts: greedily, in batches of equal length, with its cache.
+"""Lets a causal language model answer: greedily, in batches of equal length, with its cache.
 
-The decoding is transformers' own, so that an answer is what `model.generate(do_sample=False)` gives.
+The decoding is transformers' own: an answer is what `model.generate(do_sample=False)` gives.
 Prompts of one length run together, because padding would change the last digits. What was answered
 is remembered: a model that does not sample answers a prompt in one way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -18,9 +18,28 @@ from torch import Tensor
 
 from mncover.data.prompting import Prompting
 from mncover.engine.batches import Tokens, batches_by_length, distinct, parallel, staged
+from mncover.errors import SettingsError
 
 Ids = NDArray[np.int32]
-Limits = tuple[int, int]  # texts and tokens of a batch
+_NOTHING = np.empty(0, dtype=np.int32)
+
+
+class Runner(Protocol):
+    """What is needed to run the model: `Subject` has it."""
+
+    @property
+    def workers(self) -> int:
+        """How many batches may run at a time."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+
+    def limits(self, batch_size: int | None) -> tuple[int, int]:
+        """Return how many texts and how many tokens a batch may have."""
+
+    def measuring(self, attention: str) -> AbstractContextManager[None]:
+        """Put the model into the state it is run in."""
 
 
 class Stops:
@@ -48,37 +67,51 @@ class Answerer:
         self.pad = config.pad_token_id if config.pad_token_id is not None else first
         self._known: dict[bytes, Ids] = {}
 
-    def answers(
-        self,
-        prompts: Tokens,
-        limits: Limits,
-        workers: int,
-        measuring: Callable[[], AbstractContextManager[None]],
-        advance: Callable[[int], None] = lambda n: None,
-    ) -> list[Ids]:
+    def beyond(self, max_length: int) -> int:
+        """Return how many tokens more than `max_length` are run; refuse one that is too small."""
+        most, read = self.prompting.generate, self.prompting.read
+        least = {"prompt": 1, "answer": most, "both": most + 1}[read]
+        if max_length < least:
+            raise SettingsError(
+                f"`max_length` is {max_length}, too short to read {read} of up to {most} tokens: "
+                f"it must be at least {least}."
+            )
+        return 0 if read == "both" else most
+
+    def read_of(self, prompts: Tokens, runner: Runner) -> Tokens:
+        """Return the tokens that are to be read of prompts and their answers."""
+        if self.prompting.read == "prompt":
+            return prompts
+        answers = self.answers(prompts, runner)
+        joined = [np.concatenate(pair) for pair in zip(prompts.ids(), answers, strict=True)]
+        spans = np.array([len(ids) for ids in joined], dtype=np.int64)
+        flat = np.concatenate(joined).astype(np.int32)
+        before = prompts.lengths if self.prompting.read == "answer" else None
+        lengths = spans if before is None else spans - before
+        return Tokens({"input_ids": flat}, lengths, prompts.truncated, before)
+
+    def answers(self, prompts: Tokens, runner: Runner) -> list[Ids]:
         """Return the tokens of the answer to each prompt; those not known yet are generated."""
         keys = [ids.tobytes() for ids in prompts.ids()]
         new = [i for i in distinct(prompts)[0].tolist() if keys[i] not in self._known]
-        advance(len(prompts) - len(new))
         left = prompts.take(new)
-        batches = batches_by_length(left.lengths, *limits)
-        device = next(self.model.parameters()).device
-        if not batches:
-            return [self._known[key] for key in keys]
-        with measuring(), parallel(workers) as each:
-            found = each(self._run, (inputs for _, inputs in staged(left, batches, device)))
-            for rows, said in zip(batches, found, strict=True):
+        batches = batches_by_length(left.lengths, *runner.limits(None))
+        kind = "sdpa" if getattr(self.model, "_supports_sdpa", False) else "eager"
+        with runner.measuring(kind), parallel(runner.workers) as each:
+            inputs = (inputs for _, inputs in staged(left, batches, runner.device))
+            for rows, said in zip(batches, each(self._run, inputs), strict=True):
                 for row, ids in zip(rows.tolist(), said, strict=True):
                     self._known[keys[new[row]]] = ids
-                advance(len(rows))
-        return [self._known.get(key, np.empty(0, np.int32)) for key in keys]
+        return [self._known.get(key, _NOTHING) for key in keys]
 
     @torch.inference_mode()
     def _run(self, inputs: dict[str, Tensor]) -> list[Ids]:
         ids = inputs["input_ids"]
         options: dict[str, Any] = {}
         if self.prompting.stop:
-            options["stopping_criteria"] = [Stops(self.tokenizer, self.prompting.stop, ids.shape[1])]
+            options["stopping_criteria"] = [
+                Stops(self.tokenizer, self.prompting.stop, ids.shape[1])
+            ]
         found = self.model.generate(
             input_ids=ids,
             attention_mask=torch.ones_like(ids),

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import cached_property, partial
-from operator import attrgetter
 from threading import Lock
 from typing import Any
 
@@ -19,9 +18,11 @@ from torch import Tensor, nn
 from mncover.data.prompting import Prompting
 from mncover.engine.batches import Tokens, ahead, batch_limits, staged, workers_on
 from mncover.engine.choices import Choices, require_causal
+from mncover.engine.generate import Answerer
 from mncover.engine.prompts import Prompter
+from mncover.engine.tokenizing import called, columns, set_to_cut, well_formed_text
 from mncover.errors import ModelError
-from mncover.types import Text, well_formed
+from mncover.types import Text
 
 PROBE_TEXT = "one two three, four five six."
 CHUNK = 8192  # texts that are tokenised at once: what the tokenizer returns is large
@@ -57,6 +58,7 @@ class Subject:
         self.prompting = prompting or Prompting()
         self.prompter: Prompter | None = None
         self.choices: Choices | None = None
+        self.answerer: Answerer | None = None
         self._takes: dict[Any, frozenset[str]] = {}
         self._tokenizing = Lock()  # a fast tokenizer refuses to be changed while it works
         with self.measuring(), torch.inference_mode():
@@ -72,6 +74,8 @@ class Subject:
         names = ["input_ids"] if asks else self.input_names
         self.prompter = Prompter(self.tokenizer, self.prompting, names)
         self.prompting = replace(self.prompting, chat_digest=self.prompter.digest)
+        if self.prompting.generate:
+            self.answerer = Answerer(self.model, self.tokenizer, self.prompting)
         if self.prompting.choices:
             self.choices = Choices(self.prompter, self.prompter.example(PROBE_TEXT))
             probe = {"input_ids": self.probe_inputs()["input_ids"]}
@@ -152,6 +156,8 @@ class Subject:
         tables = self.padded_position_tables()
         limit = min([limit, *(t.num_embeddings - (t.padding_idx or 0) - 1 for t in tables)])
         more = 0 if self.choices is None else self.choices.longest
+        if self.answerer is not None:
+            more = self.answerer.beyond(max_length)
         if max_length + more > limit:
             behind = f" and what follows a prompt has up to {more} more" if more else ""
             raise ModelError(
@@ -168,8 +174,20 @@ class Subject:
     def encode(self, texts: Sequence[Text], max_length: int) -> Tokens:
         """Tokenise the texts, or their prompts, cutting those longer than `max_length`."""
         if self.prompter is not None and texts:
-            return self.prompter.encode(texts, max_length)
+            prompts = self.prompter.encode(texts, self._prompt_length(max_length))
+            return prompts if self.answerer is None else self.answerer.read_of(prompts, self)
         return self.tokenise(texts, max_length)
+
+    def _prompt_length(self, max_length: int) -> int:
+        both = self.prompting.read == "both"
+        return max_length - self.prompting.generate if both else max_length
+
+    def answers(self, texts: Sequence[Text], max_length: int) -> tuple[str, ...]:
+        """Return what the model says to texts; nothing if it is not asked to answer."""
+        if self.answerer is None or self.prompter is None or not texts:
+            return ()
+        prompts = self.prompter.encode(texts, self._prompt_length(max_length))
+        return tuple(map(self.answerer.text, self.answerer.answers(prompts, self)))
 
     def tokenise(self, texts: Sequence[Text], max_length: int) -> Tokens:
         """Tokenise the texts with special tokens, cutting those longer than `max_length`."""
@@ -187,18 +205,18 @@ class Subject:
         return tokens
 
     def _tokenize(self, max_length: int, texts: Sequence[Text]) -> Tokens:
-        each = [_well_formed(text) for text in texts]
+        each = [well_formed_text(text) for text in texts]
         if self._backend is None:
             with self._tokenizing:
-                return _called(self.tokenizer, self.input_names, each, max_length)
-        with self._tokenizing, _set_to_cut(self._backend, self.tokenizer, max_length):
+                return called(self.tokenizer, self.input_names, each, max_length)
+        with self._tokenizing, set_to_cut(self._backend, self.tokenizer, max_length):
             try:
                 found = self._backend.encode_batch_fast(each)
             except BaseException as error:
                 if type(error).__name__ != "PanicException":  # Rust's, which is no Exception
                     raise
                 raise ModelError(f"{self.name}: its tokenizer is damaged ({error}).") from error
-        return _columns(found, self.input_names)
+        return columns(found, self.input_names)
 
     def filled(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         """Fill a batch of very few tokens up with copies, in rows behind its own.
@@ -320,60 +338,6 @@ class Subject:
             return 0  # such as an encoder-decoder that wants a target text: no classifier
         logits = getattr(output, "logits", None)
         return int(logits.shape[1]) if logits is not None and logits.dim() == 2 else 0
-
-
-def _well_formed(text: Text) -> Text:
-    if isinstance(text, str):
-        return well_formed(text)
-    return well_formed(text[0]), well_formed(text[1])
-
-
-def _columns(found: Sequence[Any], names: Sequence[str]) -> Tokens:
-    """Return what a Rust tokenizer found."""
-    fields = {"input_ids": "ids", "token_type_ids": "type_ids"}
-    lists = {name: map(attrgetter(fields[name]), found) for name in names if name in fields}
-    return Tokens.of(lists, map(len, found), (bool(one.overflowing) for one in found))
-
-
-@contextmanager
-def _set_to_cut(backend: Any, tokenizer: Any, max_length: int) -> Iterator[None]:
-    """Make a Rust tokenizer cut texts, and not pad them, as a call would; put it back after."""
-    truncation, padding = backend.truncation, backend.padding
-    special = backend.encode_special_tokens
-    backend.enable_truncation(max_length, direction=tokenizer.truncation_side)
-    backend.no_padding()
-    backend.encode_special_tokens = tokenizer.split_special_tokens
-    try:
-        yield
-    finally:
-        backend.encode_special_tokens = special
-        backend.no_truncation() if truncation is None else backend.enable_truncation(**truncation)
-        backend.no_padding() if padding is None else backend.enable_padding(**padding)
-
-
-def _called(tokenizer: Any, names: Sequence[str], texts: Sequence[Text], max_length: int) -> Tokens:
-    """Tokenise by calling a tokenizer, which takes either single texts or pairs at a time."""
-    pairs = np.array([isinstance(text, tuple) for text in texts])
-    if pairs.any() and not pairs.all():
-        kinds = np.flatnonzero(~pairs), np.flatnonzero(pairs)
-        parts = [
-            _called(tokenizer, names, [texts[i] for i in rows.tolist()], max_length)
-            for rows in kinds
-        ]
-        return Tokens.joined(parts).take(np.argsort(np.concatenate(kinds)))
-
-    def call(some: Sequence[Text], cut: bool, **options: Any) -> Tokens:
-        sides = zip(*some, strict=True) if pairs[0] else [some]
-        found = tokenizer(*map(list, sides), verbose=False, **options)
-        lists = {name: found[name] for name in names if name in found}
-        return Tokens.of(lists, map(len, found["input_ids"]), [cut] * len(some))
-
-    tokens = call(texts, cut=False)
-    long = np.flatnonzero(tokens.lengths > max_length)
-    if not len(long):
-        return tokens
-    some = [texts[i] for i in long.tolist()]
-    return tokens.replaced(long, call(some, cut=True, truncation=True, max_length=max_length))
 
 
 def _traced_module(model: Any) -> Any:

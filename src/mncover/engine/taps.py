@@ -186,9 +186,8 @@ class _Counter(threading.local):
     Every thread counts for itself.
     """
 
-    read: Read
-
     def __init__(self, last_hidden: int | None) -> None:
+        self.read: Read = _ignore
         self.last_hidden = last_hidden
         self.hidden = self.attention = 0
 

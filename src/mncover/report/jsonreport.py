@@ -86,6 +86,7 @@ def rows_to_json(data: CoverageData) -> list[dict[str, Any]]:
             "novelty": new[i],
             "outside": outside[i],
             **_owner(int(table["owner"][i]), float(table["owned"][i])),
+            **({"answer": table.answers[i]} if table.answers else {}),
         }
         for i, text in enumerate(table.texts)
     ]
