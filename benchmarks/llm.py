@@ -129,6 +129,20 @@ def compare_verdicts(cov: Coverage, model: str, data: Path, prompting: Prompting
     )
 
 
+def compare_answers(model: str, data: Path, prompting: Prompting, n: int, max_length: int) -> None:
+    """Print to how many prompts the answers differ from the reference's."""
+    texts = sst2(data, "dev", n)[0]
+    subject = Coverage(model, prompting=prompting, max_length=max_length).engine.subject
+    mine = subject.answers(texts, max_length)
+    plain = Plain(model, prompting)
+    theirs = [plain.answer(text) for text in texts]
+    differ = [i for i, pair in enumerate(zip(mine, theirs, strict=True)) if pair[0] != pair[1]]
+    words = np.mean([len(answer.split()) for answer in theirs])
+    print(f"answers       {len(texts)} prompts, {words:.1f} words each, {len(differ)} differ")
+    for i in differ[:3]:
+        print(f"  {texts[i]!r}: {mine[i]!r}, reference {theirs[i]!r}")
+
+
 def main() -> None:
     """Compare, and print figures."""
     parser = argparse.ArgumentParser()
@@ -141,6 +155,8 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=872)
     parser.add_argument("--cases", type=int, default=200)
     parser.add_argument("--max-length", type=int, default=128)
+    parser.add_argument("--prompts", type=int, default=40)
+    parser.add_argument("--generate", type=int, default=32)
     given = parser.parse_args()
     prompting = Prompting(
         given.choices.split(","), given.template, given.chat, normalise=given.normalise
@@ -149,6 +165,11 @@ def main() -> None:
         cov = compare_choices(given.model, given.data, prompting, given.sentences, given.max_length)
         if given.cases:
             compare_verdicts(cov, given.model, given.data, prompting, given.cases)
+
+    if given.prompts:
+        template = "Say in a few words what this review thinks of the film: {text}"
+        asked = Prompting(template=template, chat=True, generate=given.generate)
+        compare_answers(given.model, given.data, asked, given.prompts, given.max_length)
 
 
 if __name__ == "__main__":
