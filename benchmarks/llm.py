@@ -17,6 +17,7 @@ import json
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -36,10 +37,14 @@ Floats = NDArray[np.float64]
 class Plain:
     """What transformers alone says."""
 
-    def __init__(self, model: str, prompting: Prompting) -> None:
-        self.model = AutoModelForCausalLM.from_pretrained(model).eval()
-        self.tokenizer = AutoTokenizer.from_pretrained(model)
-        self.prompting = prompting
+    def __init__(self, model: Any, tokenizer: Any, prompting: Prompting) -> None:
+        self.model, self.tokenizer, self.prompting = model, tokenizer, prompting
+
+    @classmethod
+    def load(cls, model: str, prompting: Prompting) -> Plain:
+        """Load a model by name."""
+        loaded = AutoModelForCausalLM.from_pretrained(model).eval()
+        return cls(loaded, AutoTokenizer.from_pretrained(model), prompting)
 
     def ids(self, text: str, behind: str = "") -> list[int]:
         """Return the tokens of a prompt, and of what follows it."""
@@ -96,7 +101,7 @@ def compare_choices(
     cov.calibrate(sst2(data, "train", 200)[0], yardstick=False)
     cov.update(texts, labels=right.tolist())
     mine = cov.data.table.probabilities
-    plain = Plain(model, prompting)
+    plain = Plain.load(model, prompting)
     theirs = np.array([plain.probabilities(text) for text in texts])
     names = np.array(prompting.choices)
     hits = [float((names[found.argmax(1)] == right).mean()) for found in (mine, theirs)]
@@ -115,7 +120,7 @@ def compare_verdicts(cov: Coverage, model: str, data: Path, prompting: Prompting
     with tempfile.TemporaryDirectory() as folder:
         found = cov.run(rows, Path(folder) / "run.mncover")
     data_of_run, mine = found.data, judge_run(found.data, 0)
-    plain, texts = Plain(model, prompting), found.data.table.texts
+    plain, texts = Plain.load(model, prompting), found.data.table.texts
     known = {text: plain.probabilities(str(text)) for text in dict.fromkeys(texts)}
     theirs = np.array([known[text] for text in texts], dtype=np.float32)
     data_of_run.table = replace(data_of_run.table, probabilities=theirs)
@@ -134,7 +139,7 @@ def compare_answers(model: str, data: Path, prompting: Prompting, n: int, max_le
     texts = sst2(data, "dev", n)[0]
     subject = Coverage(model, prompting=prompting, max_length=max_length).engine.subject
     mine = subject.answers(texts, max_length)
-    plain = Plain(model, prompting)
+    plain = Plain.load(model, prompting)
     theirs = [plain.answer(text) for text in texts]
     differ = [i for i, pair in enumerate(zip(mine, theirs, strict=True)) if pair[0] != pair[1]]
     words = np.mean([len(answer.split()) for answer in theirs])

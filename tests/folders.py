@@ -76,7 +76,4 @@ def assemble(shared: Path, name: str, folder: Path) -> None:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     with quiet_loading():
-        if name == "smollm2":
-            module.unpack_smollm2(folder)
-        else:
-            module.assemble(name, folder)
+        module.assemble(name, folder)

@@ -59,12 +59,12 @@ def test_promptfoo_maps_as_far_as_it_goes(
     assert main(["suite", "convert", str(path), "-o", str(output)]) == 0
     shown = capsys.readouterr().out
     for what in (
-        "2 assertions of type 'llm-rubric'",
-        "2 assertions of type 'javascript'",
-        "1 prompts in other files",
-        "1 prompts of several messages, or with logic",
-        "1 tests in other files",
-        "1 'scenarios'",
+        "assertions of type 'llm-rubric' (2)",
+        "assertions of type 'javascript' (2)",
+        "prompts in other files (1)",
+        "prompts of several messages, or with logic (1)",
+        "tests in other files (1)",
+        "'scenarios' (1)",
     ):
         assert what in shown
     suite = load_suite(output)
@@ -142,9 +142,9 @@ def test_samples_of_the_harness(tmp_path: Path) -> None:
     ]
     assert suite.labels == ("yes", "no")
     assert suite.tests[2].expectation == Expectation("label")
-    assert "1 samples with choices of their own" in left_out
-    assert "1 samples without one prompt" in left_out
-    assert "1 samples without an expected answer" in left_out
+    assert "samples with choices of their own (1)" in left_out
+    assert "samples without one prompt (1)" in left_out
+    assert "samples without an expected answer (1)" in left_out
 
 
 def test_lines_of_prompts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -156,7 +156,7 @@ def test_lines_of_prompts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     ]
     suite, left_out = converted(lines(tmp_path / "a.jsonl", rows))
     assert [case.label for case in suite.tests[0].cases] == ["Rome", ("4", "four")]
-    assert left_out.count("1 ") == 2
+    assert left_out.count("(1)") == 2
     path = lines(tmp_path / "b.jsonl", [{"name": "x"}])
     said = error_of(capsys, "suite", "convert", str(path), "-o", str(tmp_path / "c.jsonl"))
     assert "line 1: no prompt in it" in said

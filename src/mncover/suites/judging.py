@@ -196,10 +196,11 @@ def require_kind(suite: Suite, answering: bool, judging: bool = False) -> None:
         about, expects = f"the test {test.name!r} expects", test.expectation
         if isinstance(expects, AnswerExpectation) != answering:
             if answering:
-                why = f"{about} classes ({expects.expect}), but the model answers in words"
-                raise TextError(f"{why}: give `choices` instead of `generate`.")
-            why = f"{about} answers ({expects.expect}): give `generate`, with a language model."
-            raise TextError(why)
+                kind = f"classes ({expects.expect}), but the model answers in words"
+                raise TextError(f"{about} {kind}: give `choices` instead of `generate`.")
+            raise TextError(
+                f"{about} answers ({expects.expect}): give `generate`, with a language model."
+            )
         if isinstance(expects, AnswerExpectation) and expects.asks and not judging:
             raise TextError(f"{about} a function that judges: give `judge`, such as my_file:right.")
 

@@ -67,7 +67,7 @@ class Collected:
 
     def says(self) -> str:
         """Return what was left out, in words; nothing if everything maps."""
-        return ", ".join(f"{n:,} {what}" for what, n in self.left_out.most_common())
+        return ", ".join(f"{what} ({n:,})" for what, n in self.left_out.most_common())
 
 
 def _name(expected: Expectation | AnswerExpectation) -> str:
