@@ -43,10 +43,9 @@ class Coverage(Reading):
     sentence-transformers model and a PEFT model are unwrapped. The model is used where it is (CPU
     or GPU) and left as it was found; `device` and `dtype` are for a model that is loaded by name.
     With `masks`, or the path of a file of them, mnCover is measured beside Cover. `criteria` names
-    what to measure instead. `prompting` makes prompts of texts, and classifiers of language models.
-    `kernels` is one of `mncover.engine.kernels.KERNELS`. `progress` None
-    shows bars only on a terminal. With `signatures`, a small vector of what the model made of it
-    is kept for each text.
+    what to measure instead. `prompting` makes prompts of texts, and says how a language model
+    answers. `kernels` is one of `mncover.engine.kernels.KERNELS`. `progress` None shows bars only
+    on a terminal. With `signatures`, a small vector of what the model made of each text is kept.
 
         cov = Coverage("path/to/model", bins=10)
         cov.calibrate(train_texts)
@@ -350,9 +349,6 @@ class Coverage(Reading):
         until the outcome adds more than `threshold` to the seeds and what was accepted before, and
         its embedding by `encoder`, or by this model, has a cosine of at least `similarity` with
         its seed's. `guide` is a criterion or "none". Nothing in this object changes.
-
-            found = cov.augment(train_texts, encoder="path/to/encoder")
-            print([one.text for one in found.accepted])
         """
         from mncover.augment.grower import Grower
         from mncover.augment.records import AugmentSettings, check_guide
