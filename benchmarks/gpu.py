@@ -14,6 +14,7 @@ other batch sizes.
 from __future__ import annotations
 
 import argparse
+import gc
 import time
 from collections.abc import Callable
 from contextlib import contextmanager
@@ -40,7 +41,7 @@ from mncover.criteria.binned import BINS
 from mncover.data.signatures import reference_places
 from mncover.engine.batches import batches_by_length, staged
 from mncover.engine.first_hits import FirstHits, alone, kernels_in_order
-from mncover.engine.kernels.base import Bounds, Target
+from mncover.engine.kernels.base import Target
 from mncover.engine.measure import measure
 from mncover.engine.ranges import Ranges
 from mncover.engine.readers import HitReader, WidenReader
@@ -105,8 +106,7 @@ class Ways:
     def calibrate(self) -> Any:
         """Find ranges, and the pooled states of reference texts."""
         engine, kernels = self.engine, self.engine.kernels
-        ends = (np.full(engine.layout.slots, end, np.float32) for end in (np.inf, -np.inf))
-        bounds = Bounds(*map(kernels.to_device, ends))
+        bounds = kernels.new_bounds()
         mine = reference_places(self.n, [site.columns for site in engine.layout.sites[:3]])
         pools = PoolReader.raw(WidenReader(kernels, bounds), engine.layout, self.n, mine)
         self._measure(engine, pools)
@@ -193,11 +193,14 @@ def alternate(ways: Ways, rounds: int) -> tuple[dict[str, list[float]], float]:
     peak: dict[str, float] = {}
     for number in range(rounds + 1):  # the first compiles
         for name in NAMES:
+            gc.collect()
             torch.cuda.synchronize()
             torch.cuda.reset_peak_memory_stats()
+            gc.disable()  # as timeit does: it comes when it comes, to whoever is running
             start = time.perf_counter()
             getattr(ways, name)()
             torch.cuda.synchronize()
+            gc.enable()
             peak[name] = torch.cuda.max_memory_allocated() / 2**20
             if number:
                 seconds[name].append(time.perf_counter() - start)

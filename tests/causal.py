@@ -51,7 +51,7 @@ def make(name: str, seed: int = 0) -> tuple[Any, Any]:
     tokenizer = tiny.tokenizer(special_tokens=False)
     tokenizer.chat_template = CHAT
     tokenizer.model_max_length = 90
-    return tiny._wild(BUILDERS[name](), seed), tokenizer
+    return tiny.wild(BUILDERS[name](), seed), tokenizer
 
 
 @torch.inference_mode()

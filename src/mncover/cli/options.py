@@ -301,6 +301,8 @@ def coverage_for(
     cov = Coverage(model, **settings, **loading(config, quiet))
     if words := cov.engine.room.words(config.max_length):
         speaker(quiet)(words)
+    if cov.engine.taps.note:
+        speaker(quiet)(cov.engine.taps.note)
     return cov
 
 

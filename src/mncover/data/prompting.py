@@ -39,12 +39,12 @@ class Prompting:
         Prompting(choices=["positive", "negative"], template="Review: {text} Sentiment:")
     """
 
-    choices: tuple[str, ...] = ()
+    choices: Sequence[str] = ()
     template: str = ""
     chat: bool = False
     normalise: Normalise = "none"
     generate: int = 0
-    stop: tuple[str, ...] = ()
+    stop: Sequence[str] = ()
     read: Read = "prompt"
     chat_digest: str = ""  # of the chat template, once the tokenizer is known
     judge: Judge | None = field(default=None, compare=False, repr=False)

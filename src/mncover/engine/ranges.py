@@ -67,6 +67,12 @@ class Ranges:
         lengths = np.zeros(layout.sites[0].rows + 1, dtype=np.int64)
         return cls(layout, low, high, lengths, pooled=pooled)
 
+    def on(self, kernels: Kernels) -> Bounds:
+        """Return the ranges as the loops take them."""
+        if not self.texts:
+            return kernels.new_bounds()
+        return Bounds(kernels.to_device(self.low), kernels.to_device(self.high))
+
     @cached_property
     def fingerprint(self) -> str:
         """A digest of all the numbers."""
@@ -186,7 +192,7 @@ def calibrate(
         )
         ranges = kept or ranges
     advance(ranges.texts)
-    bounds = Bounds(kernels.to_device(ranges.low), kernels.to_device(ranges.high))
+    bounds = ranges.on(kernels)
     reader = WidenReader(kernels, bounds)
     places = reference_places(len(texts), [states.shape[1] for states in ranges.pooled])
     left, most = texts[ranges.texts :], len(ranges.lengths)

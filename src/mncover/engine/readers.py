@@ -129,12 +129,12 @@ class HitReader(_SiteReader):
 
     def __init__(self, setup: Setup, targets: Targets, order: Order | None = None) -> None:
         super().__init__(setup.kernels, setup.bounds, setup.keep)
-        self.groups, self.targets, self.order = setup.groups, targets, order
+        self.order = order
+        self.targets = [(one, [targets[name] for name in one.names]) for one in setup.groups]
 
     def reduce(self, batch: Batch, block: Block) -> bool:
         finite = True
-        for group in self.groups:
-            mine = [self.targets[name] for name in group.names]
+        for group, mine in self.targets:
             finite &= self.kernels.hit(group, block, self.bounds, mine, self.order)
         return finite
 

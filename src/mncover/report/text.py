@@ -20,6 +20,7 @@ from mncover.report.tables import plain_table
 from mncover.types import counted, display_percent, visible
 
 BAR_WIDTH = 12
+ALONE = "\nHidden states alone: no attention was measured"
 
 
 def show(view: View, console: Console) -> None:
@@ -43,7 +44,7 @@ def print_report(
         parts += [Text(note) for note in estimate_notes(result.estimates)]
         parts.append(estimate_table(result.estimates))
     parts.append(_layers(result, console.options.ascii_only))
-    if heads:
+    if heads and any(site.heads for site in result.sites):
         parts.append(Text("Attention heads: covered percent of the reachable bins"))
         parts.append(_heads(result))
     parts.append(_totals(result))
@@ -67,7 +68,8 @@ def _heading(result: Result) -> Text:
         measured += f"\n{visible(asked)}"
     by = f" by {counted(result.n_texts, 'text')}\n"
     parts = "".join(f"\nPart of {part}" for part in result.parts)
-    return Text.assemble("Coverage of ", (model, "bold"), by, (measured, "dim"), parts)
+    alone = "" if any(site.heads for site in result.sites) else ALONE
+    return Text.assemble("Coverage of ", (model, "bold"), by, (measured, "dim"), alone, parts)
 
 
 def _narrow(result: Result) -> bool:
