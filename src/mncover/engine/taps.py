@@ -236,6 +236,8 @@ class _Counter(threading.local):
 
     def take(self, values: Any) -> None:
         """Number the next attention that the model yields."""
+        if self.read is _ignore:
+            return
         self.attention += 1
         if self.attention > len(self.expected):
             raise NotCoveredError("it also has attention that is no site")
