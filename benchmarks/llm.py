@@ -5,8 +5,8 @@
 
 MODEL is a causal language model, DATA the folder with `sst2/` and `checklist/`. The reference runs
 one text at a time without any of mncover: a forward pass of prompt and choice, all tokens of the
-choice summed, and `model.generate(do_sample=False)`. Labels are SST-2's, verdicts those of a sample
-of CheckList's sentiment suite.
+choice summed, and `model.generate(do_sample=False)`. The first
+choice is positive. Labels are SST-2's, verdicts those of a sample of CheckList's sentiment suite.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def compare_choices(
 ) -> Coverage:
     """Print how far the probabilities of SST-2's sentences are from the reference's."""
     texts, labels = sst2(data, "dev", n)
-    right = np.array([["negative", "positive"][label] for label in labels])
+    right = np.array([prompting.choices[1 - label] for label in labels])
     cov = Coverage(model, prompting=prompting, max_length=max_length)
     cov.calibrate(sst2(data, "train", 200)[0], yardstick=False)
     cov.update(texts, labels=right.tolist())
