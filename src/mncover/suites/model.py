@@ -7,26 +7,35 @@ others are variants of it. A data file keeps the outline of a suite and, in its 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, ClassVar, Literal, get_args
 
 from mncover.data.schema import OneOf, Whole, check_shape
 from mncover.errors import SchemaError, SettingsError, TextError
+from mncover.suites.answers import KINDS as ANSWERS
+from mncover.suites.answers import AnswerExpectation
+from mncover.suites.answers import Label as Label
 from mncover.suites.expectations import Expectation, is_class
 from mncover.types import Text, brief
 
 Kind = Literal["MFT", "INV", "DIR"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
-# The correct class, any of several, or None if not given.
-Label = int | str | tuple[int | str, ...] | None
+
+def expectation_from_json(value: Any) -> Expectation | AnswerExpectation:
+    """Make an expectation, of classes or of answers, from plain values, which are not trusted."""
+    given = {"expect": value} if isinstance(value, str) else value
+    kind = given.get("expect") if isinstance(given, Mapping) else None
+    if isinstance(kind, str) and kind in ANSWERS:
+        return AnswerExpectation.from_json(given)
+    return Expectation.from_json(given)
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Texts that are judged together, and the correct class if the expectation needs one."""
+    """Texts that are judged together, and the correct class, or answer, if one is needed."""
 
     texts: tuple[Text, ...]
     label: Label = None
@@ -40,7 +49,7 @@ class Test:
 
     name: str
     kind: Kind
-    expectation: Expectation
+    expectation: Expectation | AnswerExpectation
     cases: tuple[Case, ...]
     capability: str = ""
     description: str = ""
@@ -60,7 +69,7 @@ class Test:
         if not all(isinstance(string, str) for string in (name, *about)):
             raise TextError("'test', 'capability' and 'description' must be text.")
         default = "label" if kind == "MFT" else "inv"
-        expectation = Expectation.from_json(row.get("expectation", default))
+        expectation = expectation_from_json(row.get("expectation", default))
         return cls(name, kind, expectation, (), *about)
 
     def to_json(self) -> dict[str, Any]:
