@@ -64,7 +64,7 @@ def _devices() -> dict[str, Any]:
 
 
 @app.command("model")
-@o.configured("bins", "max_length", *o.LOADING, "criteria")
+@o.configured("bins", "max_length", *o.LOADING, "criteria", *o.PROMPTING)
 def show_model(model: o.Model, *, config: Config) -> None:
     """Show how a model's sites are read, and how many cells it has."""
     engine = o.coverage_for(model, config, quiet=True).engine
@@ -101,7 +101,9 @@ def show_data(file: o.DataFile = None, *, config: Config) -> None:
 
 
 def _attention(taps: Taps) -> str:
-    """Say who computes attention, and why."""
+    """Say who computes attention, and why; or why it is not read."""
+    if taps.without_because:
+        return f"not read: {taps.without_because}"
     if taps.fused:
         return "computed together with its bins"
     return "eager" + (f": {taps.eager_because}" if taps.eager_because else "")

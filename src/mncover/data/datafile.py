@@ -30,9 +30,10 @@ from mncover.data.limits import check_bytes
 from mncover.data.maps import check_size
 from mncover.data.npy import from_npy, to_npy
 from mncover.data.owners import OWNERS_TYPE, Owners, check_owners
+from mncover.data.prompting import Prompting
 from mncover.data.signatures import SignatureSpace
 from mncover.data.store import CoverageData
-from mncover.data.table import COLUMNS, NEW_TYPE, UNKNOWN, NewCells, Signatures, Table
+from mncover.data.table import COLUMNS, NEW_TYPE, NOT_KNOWN, UNKNOWN, NewCells, Signatures, Table
 from mncover.data.threads import WORKERS
 from mncover.data.writing import replacing
 from mncover.errors import DataFileError, LimitError
@@ -46,7 +47,7 @@ FORMAT_VERSION = 3
 DEFAULT_NAME = "run.mncover"
 HEADER, TEXTS, PROBABILITIES = "header.json", "texts.json", "probabilities.npy"
 SUITES, SIGNATURES, SPACE = "suites.json", "signatures.npy", "space/"
-OWNERS, CALIBRATION = "owners.npy", "calibration/"
+OWNERS, CALIBRATION, ANSWERS = "owners.npy", "calibration/", "answers.json"
 # Of members of JSON: each byte may make an object. Texts are about a tenth when compressed.
 FREE, RATIO = 2**24, 30
 
@@ -79,6 +80,8 @@ def _contents(data: CoverageData) -> Iterator[_Content]:
     for criterion, cells in table.new.items():
         yield f"new/{criterion}.npy", partial(to_npy, cells), True
     yield PROBABILITIES, partial(to_npy, table.probabilities), True
+    if table.answers:
+        yield ANSWERS, partial(_json, table.answers), True
     yield from _optional_contents(data)
     yield TEXTS, partial(_json, table.texts), True
 
@@ -172,6 +175,7 @@ def _header(data: CoverageData, sums: dict[str, str]) -> dict[str, Any]:
         "calibration_texts": identity.calibration_texts,
         "masks": None if identity.masks is None else identity.masks.to_json(),
         "criteria": [criterion.to_json() for criterion in identity.criteria],
+        "prompting": None if identity.prompting.plain else identity.prompting.to_json(),
         "runs": [run.to_json() for run in data.runs],
         "contexts": data.contexts,
         "texts": len(data.table),
@@ -246,7 +250,7 @@ def _read(archive: zipfile.ZipFile) -> CoverageData:
     columns = {name: _column(archive, name, header, len(texts)) for name in COLUMNS}
     new = {name: _new_cells(archive, name, header, len(texts)) for name in data.identity.names}
     data.space, signatures = _signatures(archive, sums, len(texts))
-    data.table = Table(columns, new, probabilities, texts, signatures)
+    data.table = Table(columns, new, probabilities, texts, signatures, _answers(archive, sums))
     if probabilities.ndim != 2 or probabilities.shape[1] != len(data.identity.labels):
         raise DataFileError("its probabilities do not fit its labels")
     data.table.check(len(data.runs), len(data.contexts))
@@ -321,16 +325,12 @@ def _member(archive: zipfile.ZipFile, name: str, sums: dict[str, str]) -> bytes:
     return content
 
 
-# What stands in a column that not every file has.
-_UNKNOWN = {"owner": UNKNOWN, "owned": 0.0, "outside": np.nan}
-
-
 def _column(archive: zipfile.ZipFile, name: str, header: dict[str, Any], n: int) -> NDArray[Any]:
     """Return a column of the table; one that came later than the file is unknown."""
     member, sums = f"table/{name}.npy", header["checksums"]
     later = header["version"] == 1 and name == "case"
-    if later or (name in _UNKNOWN and member not in sums):
-        return np.full(n, _UNKNOWN.get(name, UNKNOWN), dtype=COLUMNS[name])
+    if later or (name in NOT_KNOWN and member not in sums):
+        return np.full(n, NOT_KNOWN.get(name, UNKNOWN), dtype=COLUMNS[name])
     return _array(_member(archive, member, sums), COLUMNS[name])
 
 
@@ -361,6 +361,14 @@ def _texts(content: bytes) -> tuple[Text, ...]:
     return texts
 
 
+def _answers(archive: zipfile.ZipFile, sums: dict[str, str]) -> tuple[str, ...]:
+    """Return what a language model said to each text; nothing if it was not asked."""
+    answers = json.loads(_member(archive, ANSWERS, sums)) if ANSWERS in sums else []
+    if type(answers) is not list or not all(isinstance(one, str) for one in answers):
+        raise DataFileError("its list of answers holds something else")
+    return tuple(answers)
+
+
 def _identity(header: dict[str, Any]) -> Identity:
     settings, layout = Settings.from_json(header["settings"]), Layout.from_json(header["layout"])
     criteria = tuple(Measured.from_json(one, layout) for one in _criteria(header, settings))
@@ -376,6 +384,7 @@ def _identity(header: dict[str, Any]) -> Identity:
         calibration_texts=int(header["calibration_texts"]),
         masks=MaskSummary.from_json(header["masks"]) if header.get("masks") else None,
         criteria=criteria,
+        prompting=Prompting.from_json(header.get("prompting") or {}),
     )
 
 

@@ -20,6 +20,16 @@ _MASKS = {
 }
 _REACHABLE = [[Whole()]]
 _CRITERION = {"name": str, "title": str, "cells": Whole(1, MAX_CELLS), "reachable": _REACHABLE}
+_PROMPTING = {
+    "choices": Maybe([str]),
+    "template": Maybe(str),
+    "chat": Maybe(bool),
+    "normalise": Maybe(str),
+    "generate": Maybe(Whole()),
+    "stop": Maybe([str]),
+    "read": Maybe(str),
+    "chat_digest": Maybe(str),
+}
 _RUN = (str, str, str, str, Whole())
 _PART = (*_RUN, str, Whole())  # of a run of a part of its suite
 _HEADER = {
@@ -29,6 +39,7 @@ _HEADER = {
     "labels": [str],
     "calibration_texts": Whole(),
     "masks": Maybe(_MASKS),
+    "prompting": Maybe(_PROMPTING),
     "runs": [list],
     "contexts": [str],
     "checksums": Each(str),

@@ -41,11 +41,11 @@ from mncover.engine.measure import (
     piece_of,
 )
 from mncover.engine.ordered import Ordered
+from mncover.engine.probe import find_taps
 from mncover.engine.ranges import Ranges
 from mncover.engine.readers import HitReader, Reader, Setup
 from mncover.engine.signatures import PoolReader, Projection, projections_on
 from mncover.engine.subject import Subject
-from mncover.engine.taps import find_taps
 from mncover.engine.windows import RunTexts, Window, Windows, Wrap
 from mncover.engine.yardstick import describe
 from mncover.errors import MismatchError, NotCalibratedError, SettingsError
@@ -173,6 +173,7 @@ class Engine:
             calibration_texts=ranges.texts,
             masks=None if self.masks is None else self.masks.summary(),
             criteria=tuple(map(self._measured, self.criteria.values())),
+            prompting=self.subject.prompting,
         )
 
     def _measured(self, criterion: Criterion) -> Measured:
@@ -225,9 +226,8 @@ class Engine:
     def calibrate(self, texts: Sequence[Text], cache: bool) -> Ranges:
         """Return the ranges over texts, from the cache if they are there."""
         path = calibration.kept_at(self.cache_path(texts), self.room.ranges) if cache else None
-        with self.bar("Calibrating", len(texts)) as tell:
-            what = self.taps, self.kernels, texts, self.batch_size
-            return calibration.calibrate(*what, tell, path)
+        with self.bar("Calibrating", len(texts)) as say:
+            return calibration.calibrate(self.taps, self.kernels, texts, self.batch_size, say, path)
 
     def cache_path(self, texts: Sequence[Text]) -> Path:
         """Return the file that keeps the ranges over texts."""

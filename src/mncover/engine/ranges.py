@@ -161,6 +161,8 @@ def cache_key(model: str, tokenizer: str, texts: Sequence[Text], taps: Taps, len
     arithmetic as the values that are compared with it.
     """
     parts = [FORMAT, model, tokenizer, fingerprint_texts(texts), length, taps.subject.device.type]
+    if not taps.subject.prompting.plain:
+        parts.append(json.dumps(taps.subject.prompting.to_json()))
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:40]
 
 

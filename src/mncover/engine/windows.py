@@ -97,7 +97,8 @@ class Windows:
         parts = [list(cases)] if whole and cases else list(_by_number(cases))
         while parts and len(parts[0]) <= done:
             done -= len(parts.pop(0))
-        with Spool(self.setup.kernels) as spool, ahead(len(parts)) as each:
+        at_once = 1 if self.taps.subject.answerer else len(parts)  # tokens may come from the model
+        with Spool(self.setup.kernels) as spool, ahead(at_once) as each:
             encode = EncodeReader(self.setup, spool)
             for part, (texts, tokens) in zip(parts, each(self._tokenised, parts), strict=True):
                 for every in self._by_bytes(part, tokens, whole):

@@ -54,7 +54,7 @@ class LearningSettings:
     normalisation: Normalisation = "mean"
     word_hidden: Annotated[int, 0, 10**5] = 128
     start_pairs: Annotated[float, -50, 50] = 2.0
-    start_attention: Annotated[float, 0, 50] = 0.5
+    start_attention: Annotated[float, 0, 50] = 1.0
     start_words: Annotated[float, -50, 50] = 2.0
     start_message: float = 0.03
     held_out: Annotated[int, 1, 10**9] = 1000

@@ -17,9 +17,10 @@ from mncover.report.failures import changes_in_words, listed_failures
 from mncover.report.notes import column_notes, footnotes, headline, of_all, warnings_of
 from mncover.report.plans import estimate_notes, estimate_table
 from mncover.report.tables import plain_table
-from mncover.types import counted, display_percent
+from mncover.types import counted, display_percent, visible
 
 BAR_WIDTH = 12
+ALONE = "\nHidden states alone: no attention was measured"
 
 
 def show(view: View, console: Console) -> None:
@@ -43,7 +44,7 @@ def print_report(
         parts += [Text(note) for note in estimate_notes(result.estimates)]
         parts.append(estimate_table(result.estimates))
     parts.append(_layers(result, console.options.ascii_only))
-    if heads:
+    if heads and any(site.heads for site in result.sites):
         parts.append(Text("Attention heads: covered percent of the reachable bins"))
         parts.append(_heads(result))
     parts.append(_totals(result))
@@ -63,9 +64,12 @@ def _heading(result: Result) -> Text:
     model = path.name if path.is_absolute() else identity.model  # a hub name as it is
     calibrated = f"calibrated on {counted(identity.calibration_texts, 'text')}"
     measured = f"{settings.bins} bins, up to {settings.max_length} tokens, {calibrated}"
+    if asked := identity.prompting.in_words():
+        measured += f"\n{visible(asked)}"
     by = f" by {counted(result.n_texts, 'text')}\n"
     parts = "".join(f"\nPart of {part}" for part in result.parts)
-    return Text.assemble("Coverage of ", (model, "bold"), by, (measured, "dim"), parts)
+    alone = "" if any(site.heads for site in result.sites) else ALONE
+    return Text.assemble("Coverage of ", (model, "bold"), by, (measured, "dim"), alone, parts)
 
 
 def _narrow(result: Result) -> bool:

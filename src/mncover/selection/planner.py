@@ -57,7 +57,7 @@ class Planner:
 def planner_of(
     runs: Mapping[Path, CoverageData], advance: Callable[[int], object] = lambda done: None
 ) -> Planner:
-    """Read what earlier runs of one suite say; the last of them is the one to compare with."""
+    """Read what earlier runs of one suite say; the first of them is the one to compare with."""
     first: tuple[Path, Cases, Outline] | None = None
     forecasts: list[Forecast] = []
     for path, data in runs.items():
@@ -90,6 +90,9 @@ def _whole_suite(path: Path, data: CoverageData) -> tuple[Cases, Outline]:
         raise DataFileError(f"{path}: it is no run of a test suite; only tests can be planned.")
     if cases.outline.plan is not None:
         raise DataFileError(f"{path}: it is the run of a plan; plan from a run of the whole suite.")
+    if data.table.answers:
+        what = "the model answered in words; a plan needs the probabilities of classes"
+        raise DataFileError(f"{path}: {what}.")
     if data.incomplete or len(cases) != len(cases.outline.sizes):
         raise DataFileError(f"{path}: it has not run every case; run the whole suite first.")
     return cases, cases.outline
