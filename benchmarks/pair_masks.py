@@ -2,9 +2,10 @@
 
     python -m benchmarks.pair_masks MODEL TRAIN TEST [--kept 0.2,0.3] [--device cuda] [-o FILE]
 
-Pairs are judged alone, with all words in place, against masks of the same density: random ones, and
-ones shuffled among equally frequent pairs. Pairs that training did not see count unless stated
-otherwise. The table, as JSON and as text, is written after every share.
+Pairs are judged alone, with all words in place, against masks of the same density: random ones, ones
+shuffled among equally frequent pairs, and the pairs that get most attention. Pairs that training
+did not see count unless stated otherwise. The table, as JSON and as text, is written after every
+share.
 """
 
 from __future__ import annotations
@@ -24,9 +25,12 @@ from rich.table import Table
 from benchmarks.masks import kappa, spearman
 from mncover.engine.batches import Tokens
 from mncover.engine.loading import load_subject
+from mncover.engine.masking import MaskTable
 from mncover.engine.subject import Subject
-from mncover.masks.learning import learn_masks
+from mncover.masks.cut import exact_cut
+from mncover.masks.learning import draw_sample, learn_masks
 from mncover.masks.masks import Masks
+from mncover.masks.paid import attention_paid
 from mncover.masks.settings import LearningSettings, chosen_settings
 from mncover.masks.vocabulary import count_pairs
 from mncover.masks.wimask import agreement, predict
@@ -42,6 +46,7 @@ COLUMNS = {
     "pairs": "fidelity",
     "random": "random",
     "shuffled": "shuffled",
+    "most attended": "most attended",
     "no seen pair": "no seen pair",
     "unseen dropped": "unseen dropped",
     "words": "words alone",
@@ -63,7 +68,16 @@ def shuffled(masks: Masks, seed: int) -> Masks:
     return replace(masks, pair_scores=np.random.default_rng(seed).permutation(masks.pair_scores))
 
 
-def fidelities(subject: Subject, masks: Masks, tokens: Tokens) -> dict[str, Any]:
+def most_attended(subject: Subject, masks: Masks, tokens: Tokens) -> Masks:
+    """Return masks that keep as many pairs: those that the model pays most attention to."""
+    paid = attention_paid(subject, tokens, MaskTable(masks, subject.device).pairs)
+    cut = exact_cut(paid, float(masks.keep_pairs.mean()))
+    return replace(masks, pair_scores=(paid - cut).sigmoid().cpu().numpy())
+
+
+def fidelities(
+    subject: Subject, masks: Masks, tokens: Tokens, learnt_from: Tokens
+) -> dict[str, Any]:
     """Return the fidelity of pairs alone, of their controls, of words alone, and of both."""
     plain = predict(subject, tokens)
 
@@ -83,6 +97,7 @@ def fidelities(subject: Subject, masks: Masks, tokens: Tokens) -> dict[str, Any]
         "interval": wilson(round(own * len(plain)), len(plain)),
         "random": mean_of(shuffled),
         "shuffled": mean_of(shuffled_within_frequency),
+        "most attended": measured(most_attended(subject, pairs, learnt_from)),
         "no seen pair": measured(replace(pairs, pair_scores=pairs.pair_scores * 0)),
         "unseen dropped": measured(dropped),
         "words": measured(masks.with_thresholds(pairs=0.0)),
@@ -120,7 +135,8 @@ def measure(
     seconds = (time.perf_counter() - start) / len(each)
     masks, summary = learnt[0], learnt[0].summary()
     with subject.measuring():
-        found = fidelities(subject, masks, tokens)
+        sample = draw_sample(subject, train, each[0]).tokens
+        found = fidelities(subject, masks, tokens, sample)
     return {
         "pairs kept": summary.pairs_kept / max(summary.pairs, 1),
         "words kept": summary.words_kept / max(summary.words, 1),

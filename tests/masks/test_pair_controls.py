@@ -8,10 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from benchmarks.pair_masks import (
+    COLUMNS,
     GROUPS,
     agreement_of_seeds,
     kept_in_texts,
     measure,
+    most_attended,
     show,
     shuffled,
     shuffled_within_frequency,
@@ -43,6 +45,14 @@ def test_shuffled_masks_keep_as_many_pairs_and_within_frequency_as_frequent_ones
     assert np.sum(masks.pair_counts[free.keep_pairs] <= 10) > 4 * size
 
 
+def test_the_most_attended_pairs_are_as_many() -> None:
+    subject, masks = subject_of(), masks_of_counts()
+    found = most_attended(subject, masks, subject.encode(tiny.texts(200, 1), 20))
+    assert found.keep_pairs.sum() == masks.keep_pairs.sum()
+    paid = found.pair_scores
+    assert paid[found.keep_pairs].min() > paid[~found.keep_pairs].max()
+
+
 def test_seeds_agree_with_themselves_and_not_with_chance() -> None:
     masks = masks_of_counts()
     assert agreement_of_seeds(masks, masks)["kappa"] == 1
@@ -68,7 +78,7 @@ def test_the_table_has_the_fidelity_of_masks_and_of_their_controls() -> None:
     each = [replace(QUICK, epochs=1, pairs_kept=0.4, seed=seed) for seed in (0, 1)]
     found = measure(subject, tiny.texts(60, 1), tokens, each)
     assert found["pairs kept"] == pytest.approx(0.4, abs=0.01)
-    for name in ("pairs", "random", "shuffled", "no seen pair", "unseen dropped", "words", "both"):
+    for name in COLUMNS:
         assert 0 <= found[name] <= 1
     assert found["settings"]["pairs_kept"] == 0.4
     json.dumps(found)
