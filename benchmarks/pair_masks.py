@@ -2,10 +2,10 @@
 
     python -m benchmarks.pair_masks MODEL TRAIN TEST [--kept 0.2,0.3] [--device cuda] [-o FILE]
 
-Pairs are judged alone, with all words in place, against masks of the same density: random ones, ones
-shuffled among equally frequent pairs, and the pairs that get most attention. Pairs that training
-did not see count unless stated otherwise. The table, as JSON and as text, is written after every
-share.
+Pairs are judged alone, with all words in place, against masks of the same density: random ones,
+ones shuffled among equally frequent pairs, and the pairs that get most attention. Pairs that
+training did not see count unless stated otherwise. The table, as JSON and as text, is written after
+every share.
 """
 
 from __future__ import annotations
