@@ -42,7 +42,7 @@ class Coverage(Reading):
     sentence-transformers model and a PEFT model are unwrapped. The model is used where it is (CPU
     or GPU) and left as it was found; `device` and `dtype` are for a model that is loaded by name.
     With `masks`, or the path of a file of them, mnCover is measured beside Cover. `criteria` names
-    what to measure instead. `kernels` is one of `mncover.engine.kernels.KERNELS`. `progress` None
+    what to measure instead. `positions` and `sites` say which neurons there are. `kernels` is one of `mncover.engine.kernels.KERNELS`. `progress` None
     shows bars only on a terminal. With `signatures`, a small vector of what the model made of it
     is kept for each text.
 
@@ -63,6 +63,8 @@ class Coverage(Reading):
         bins: int = 10,
         max_length: int = 128,
         attention_weight: float = 1.0,
+        positions: str = "each",
+        sites: str = "all",
         masks: Masks | str | Path | None = None,
         criteria: Sequence[str] | None = None,
         batch_size: int | None = None,
@@ -74,7 +76,7 @@ class Coverage(Reading):
     ) -> None:
         from mncover.masks.assembly import assembled
 
-        settings = Settings(bins, max_length, attention_weight)
+        settings = Settings(bins, max_length, attention_weight, positions, sites)
         loading = (model, tokenizer, device, dtype)
         running = (batch_size, progress, kernels, signatures)
         self._engine: Engine | None = assembled(loading, settings, criteria, masks, running)
@@ -388,7 +390,7 @@ class Coverage(Reading):
 
     def _calibrated(self) -> Engine:
         """Return the engine; refuse, before any work, to measure without ranges."""
-        _ = self.engine.bounds
+        self.engine.require_ranges()
         return self.engine
 
     def _require_recorder(self) -> Recorder:

@@ -134,6 +134,8 @@ def find_packing(taps: Taps, max_length: int) -> Packing | None:
     a few texts that agree prove nothing, so nothing is packed.
     """
     subject = taps.subject
+    if taps.fused or not taps.heads:  # the readers of packs take attention weights
+        return None
     shared = subject.workers == 1 and torch.get_num_threads() > 1
     takes = inspect.signature(subject.runner.forward).parameters
     if taps.way != "hooks" or "position_ids" not in takes or subject.device.type != "cpu" or shared:

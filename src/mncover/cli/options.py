@@ -32,7 +32,7 @@ from mncover.suites.formats import SUITE_FORMATS, TEXT_FORMATS, read_texts
 from mncover.suites.formats.records import Fields
 from mncover.suites.model import WAYS
 from mncover.suites.rows import Rows
-from mncover.types import Text
+from mncover.types import POSITIONS, SITES, Text
 
 
 def argument(help: str, metavar: str) -> Any:
@@ -71,6 +71,8 @@ _TRAIN = "Texts that set the range of each neuron, normally the training set."
 _CONTEXT = "The field that names the test of each text; coverage is kept apart by it."
 _BATCH = "Most texts in a batch. [32; on a GPU by tokens]"
 _CRITERIA = f"What to measure: {listed(*CRITERIA)}. [cover, and mncover if there are masks]"
+_POSITIONS = "A neuron for each position of a text, or one for all, hit by any token or the mean."
+_SITES = "What is read: all, or hidden states alone, which leaves the model its fast attention."
 _CLASSES = f"How the model's classes map to those of a test suite: {listed(*WAYS)}."
 _BELOW_TEST = "Exit with 2 if this test's coverage is below this; repeatable."
 _MAX_FAILING = "Exit with 2 if more cases fail: a percentage such as 5%, or a number of cases."
@@ -96,6 +98,8 @@ class Config:
     bins: int = _field(10, "Sections of each neuron's range, 2 to 1000.")
     max_length: int = _field(128, "Cut texts off after this many tokens.")
     attention_weight: float = _field(1.0, "Weight of attention bins relative to word bins.")
+    positions: str = _field(POSITIONS[0], _POSITIONS)
+    sites: str = _field(SITES[0], _SITES)
     batch_size: int | None = _field(None, _BATCH)
     device: str | None = _field(None, "Where to run: cpu, cuda, cuda:1, … [cpu]")
     dtype: str = _field("auto", "Number format: auto, float32, float16, bfloat16.")
@@ -186,7 +190,7 @@ KEYWORD = inspect.Parameter.KEYWORD_ONLY
 # Options of the configuration that go together.
 FIELDS = ("text", "pair")
 LOADING = ("batch_size", "device", "dtype", "kernels", "masks")
-SETTINGS = ("bins", "max_length", "attention_weight")
+SETTINGS = ("bins", "max_length", "attention_weight", "positions", "sites")
 MEASURING = ("train", "train_limit", *FIELDS, *SETTINGS, *LOADING, "criteria")
 CHECKING = ("max_failing", "max_failing_test", "fail_under", "fail_under_test", "metric")
 
@@ -264,7 +268,7 @@ def coverage_for(model: str, config: Config, quiet: bool, signatures: bool = Tru
     settings: dict[str, Any] = {name: getattr(config, name) for name in SETTINGS}
     settings |= {"criteria": config.criterion_names, "signatures": signatures}
     cov = Coverage(model, **settings, **loading(config, quiet))
-    if words := cov.engine.room.words(config.max_length):
+    if words := cov.engine.setups.room.words(config.max_length):
         speaker(quiet)(words)
     return cov
 

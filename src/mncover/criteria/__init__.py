@@ -37,4 +37,5 @@ def chosen_criteria(names: Sequence[str] | None, masks: bool) -> tuple[Criterion
 
 
 def _companion(masked: Criterion) -> Criterion:
-    return next(c for c in CRITERIA.values() if c.coding is masked.coding and not c.masked)
+    same = (c for c in CRITERIA.values() if c.coding is masked.coding and c.view == masked.view)
+    return next(c for c in same if not c.masked)

@@ -27,8 +27,19 @@ class Coding(Protocol):
         """
 
 
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a criterion looks at, as `engine/views.py` knows it; the number is the view's own."""
+
+    name: str
+    number: float = 0.0
+
+
+ALL, HIDDEN = View("all"), View("hidden")  # every site; hidden states alone
+
+
 class Criterion(Protocol):
-    """One way to say what is covered.
+    """One way to say what is covered: a view of the sites, and a coding of its values.
 
     A `masked` criterion counts only the tokens and pairs that masks let count; it is measured
     beside the criterion without masks that has the same coding.
@@ -51,6 +62,10 @@ class Criterion(Protocol):
         """Whether it needs masks."""
 
     @property
+    def view(self) -> View:
+        """What its neurons are."""
+
+    @property
     def coding(self) -> Coding:
         """How values become cells."""
 
@@ -65,12 +80,17 @@ class Criterion(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Criteria that need the codes of a value only once: one, and perhaps its masked companion."""
+    """Criteria that need the codes of a value only once: one, and perhaps its masked companion.
+
+    With `kept` the values themselves are made of those tokens alone that the masks keep.
+    """
 
     coding: Coding
     cells: int
     plain: str
     masked: str | None = None
+    view: View = ALL
+    kept: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -79,12 +99,23 @@ class Group:
 
 
 def grouped(criteria: Sequence[Criterion], settings: Settings) -> tuple[Group, ...]:
-    """Put criteria together that share a coding."""
-    masked = {id(c.coding): c.name for c in criteria if c.masked}
+    """Put criteria together that share a coding.
+
+    Where tokens share their neurons a masked criterion has values, and so codes, of its own.
+    """
+    own = settings.pooled
+    masked = {(id(c.coding), c.view): c.name for c in criteria if c.masked and not own}
     return tuple(
-        Group(c.coding, c.cells(settings), c.name, masked.pop(id(c.coding), None))
+        Group(
+            c.coding,
+            c.cells(settings),
+            c.name,
+            masked.pop((id(c.coding), c.view), None),
+            c.view,
+            c.masked,
+        )
         for c in criteria
-        if not c.masked
+        if own or not c.masked
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mncover.criteria.base import Coding
+from mncover.criteria.base import ALL, Coding, View
 from mncover.types import Settings
 
 
@@ -41,6 +41,7 @@ class Binned:
     title: str
     summary: str
     masked: bool = False
+    view: View = ALL
     coding: Coding = BINS
 
     def cells(self, settings: Settings) -> int:

@@ -20,12 +20,13 @@ _MASKS = {
 }
 _REACHABLE = [[Whole()]]
 _CRITERION = {"name": str, "title": str, "cells": Whole(1, MAX_CELLS), "reachable": _REACHABLE}
+_LAYOUT = {"causal": bool, "sites": [(str, Whole(), Whole(1), Whole(1), Whole(1))]}
+_SETTINGS = {"bins": int, "max_length": int, "attention_weight": float}
 _RUN = (str, str, str, str, Whole())
 _PART = (*_RUN, str, Whole())  # of a run of a part of its suite
 _HEADER = {
     **dict.fromkeys(NAMES, str),
-    "settings": {"bins": int, "max_length": int, "attention_weight": float},
-    "layout": {"causal": bool, "sites": [(str, Whole(), Whole(1), Whole(1), Whole(1))]},
+    "layout": _LAYOUT,
     "labels": [str],
     "calibration_texts": Whole(),
     "masks": Maybe(_MASKS),
@@ -33,14 +34,21 @@ _HEADER = {
     "contexts": [str],
     "checksums": Each(str),
 }
-_SINCE_3, _BEFORE_3 = {"criteria": [_CRITERION]}, {"reachable": _REACHABLE}
+# What the first two formats had besides, the third, and all later ones.
+_BEFORE_3 = {"settings": _SETTINGS, "reachable": _REACHABLE}
+_IN_3 = {"settings": _SETTINGS, "criteria": [_CRITERION]}
+_SINCE_4 = {
+    "settings": {**_SETTINGS, "positions": str, "sites": str},
+    "criteria": [{**_CRITERION, "layout": _LAYOUT}],
+}
 # Of a test, what is needed to count its cases; `suites.model.Outline` knows the rest.
 _OUTLINES = Each({"tests": [{"sizes": [Whole(1)]}]})
 
 
 def check_header(header: dict[str, Any]) -> None:
     """Refuse a header whose parts are not what they should be."""
-    added = _SINCE_3 if header["version"] > 2 else _BEFORE_3
+    version = header["version"]
+    added = _SINCE_4 if version > 3 else _IN_3 if version == 3 else _BEFORE_3
     check_shape(header, {**_HEADER, **added}, "header")
     for number, run in enumerate(header["runs"]):
         check_shape(run, _PART if len(run) == len(_PART) else _RUN, f"header.runs[{number}]")

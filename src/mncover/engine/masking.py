@@ -85,10 +85,11 @@ class Keep:
         self.table = MaskTable(masks, kernels.device)
         self.kernels = kernels
 
-    def of(self, ids: Tensor) -> Kept:
-        """Return what counts of a batch of tokens [n, T]."""
+    def of(self, ids: Tensor, pairs: bool = True) -> Kept:
+        """Return what counts of a batch of tokens [n, T]; without `pairs`, of the tokens alone."""
         tokens = self.table.tokens_of(ids).to(torch.uint8)
-        return Kept(tokens, self.table.pairs_of(ids).to(torch.uint8), self.kernels)
+        found = self.table.pairs_of(ids).to(torch.uint8) if pairs else tokens[:, :0]
+        return Kept(tokens, found, self.kernels)
 
 
 class Kept:

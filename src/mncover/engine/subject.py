@@ -248,15 +248,15 @@ class Subject:
             yield
 
     @contextmanager
-    def measuring(self, attention: str = "eager") -> Iterator[None]:
+    def measuring(self, attention: str | None = "eager") -> Iterator[None]:
         """Put the model into the state it is measured in, and put it back afterwards.
 
         Evaluation mode, and eager attention: other implementations, but for our own, never hold
-        the attention weights that are to be read.
+        the attention weights that are to be read. None leaves attention as it is.
         """
         with self.evaluating(), ExitStack() as undo:
             before = getattr(self.model.config, "_attn_implementation", "eager")
-            if before != attention:
+            if attention is not None and before != attention:
                 undo.callback(self.model.set_attn_implementation, before)
                 self.model.set_attn_implementation(attention)
             yield

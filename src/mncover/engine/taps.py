@@ -18,10 +18,11 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from mncover.data.layout import Kind, Layout, Site
+from mncover.data.layout import STATISTICS, Kind, Layout, Site
 from mncover.engine.attention import FUSED, reading
 from mncover.engine.subject import Subject
 from mncover.errors import ModelError
+from mncover.types import SITES, Settings
 
 
 class Tap(NamedTuple):
@@ -109,6 +110,7 @@ class Taps:
     final: nn.Module | None = None
     fused: bool = False
     eager_because: str = ""
+    attention: str | None = "eager"  # how the model computes it; None: as it does anyway
 
     @property
     def n_hidden(self) -> int:
@@ -120,11 +122,11 @@ class Taps:
         """How the sites are read."""
         return "hooks" if self.modules else "outputs"
 
-    def layout(self, max_length: int) -> Layout:
-        """Return the sites for texts of at most `max_length` tokens."""
-        rows = max_length
+    def layout(self, max_length: int, pooled: bool = False) -> Layout:
+        """Return the sites for texts of at most `max_length` tokens, or of any length."""
+        rows, to = (1, len(STATISTICS)) if pooled else (max_length, max_length)
         hidden = [Site("hidden", i, 1, rows, e) for i, e in enumerate(self.width)]
-        attention = [Site("attention", i + 1, h, rows, rows) for i, h in enumerate(self.heads)]
+        attention = [Site("attention", i + 1, h, rows, to) for i, h in enumerate(self.heads)]
         return Layout((*hidden, *attention), self.causal)
 
     @contextmanager
@@ -135,7 +137,7 @@ class Taps:
         fused attention, or what is asked for, and to evaluation mode inside the block. All hooks
         are gone when it ends, however it ends.
         """
-        with self.subject.measuring(attention or (FUSED if self.fused else "eager")):
+        with self.subject.measuring(attention or (FUSED if self.fused else self.attention)):
             if not self.modules:
                 with _hooks_restored(self.subject.model):
                     yield self._read_outputs
@@ -159,7 +161,7 @@ class Taps:
 
     @torch.inference_mode()
     def _read_outputs(self, inputs: dict[str, Tensor], read: Read) -> Any:
-        output = _with_states(self.subject, inputs)
+        output = _with_states(self.subject, inputs, bool(self.heads))
         hidden, attention = _states_of(output)
         self._check_count(len(hidden), len(attention))
         for (kind, layer), values in _by_site(hidden, attention).items():
@@ -218,6 +220,17 @@ class _Counter(threading.local):
         self.read("hidden", self.hidden - 1, values)
 
 
+def chosen_taps(taps: Taps, settings: Settings) -> Taps:
+    """Return taps of the sites that are wanted.
+
+    Without attention the model computes it in its own way, which is faster and takes less memory.
+    """
+    if settings.sites == SITES[0]:
+        return taps
+    hidden = tuple(tap for tap in taps.modules if tap.kind == "hidden")
+    return replace(taps, heads=(), modules=hidden, attention=None)
+
+
 def find_taps(subject: Subject) -> Taps:
     """Learn where a subject's sites are, by running a short text through it."""
     with subject.measuring(), torch.inference_mode(), _hooks_restored(subject.model):
@@ -238,8 +251,10 @@ def find_taps(subject: Subject) -> Taps:
     return plain
 
 
-def _with_states(subject: Subject, inputs: dict[str, Tensor]) -> Any:
-    return subject.call(subject.runner, inputs, output_hidden_states=True, output_attentions=True)
+def _with_states(subject: Subject, inputs: dict[str, Tensor], attentions: bool = True) -> Any:
+    return subject.call(
+        subject.runner, inputs, output_hidden_states=True, output_attentions=attentions
+    )
 
 
 def _by_site(hidden: tuple[Tensor, ...], attention: tuple[Tensor, ...]) -> dict[Key, Tensor]:

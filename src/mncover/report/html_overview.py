@@ -143,7 +143,8 @@ class AttentionLayer(NamedTuple):
 def heatmaps(data: CoverageData, result: Result) -> tuple[list[HiddenLayer], list[AttentionLayer]]:
     """Return what all texts together cover by the main criterion, up to the longest text."""
     length = int(data.table["length"].max()) if len(data.table) else 0
-    layout, cells = data.identity.layout.cropped(data.longest), data.identity.main.cells
+    main = data.identity.main
+    layout, cells = main.layout.cropped(data.longest), main.cells
     bits, width = data.total(length=data.longest), maps.ints_per_neuron(cells)
     hidden: list[HiddenLayer] = []
     attention: list[AttentionLayer] = []

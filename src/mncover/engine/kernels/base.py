@@ -24,6 +24,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
 
 from mncover.criteria.base import Group
 from mncover.data import maps
@@ -56,15 +57,29 @@ class Heads(NamedTuple):
     causal: bool
     output: Tensor
 
+    def fill(self, done: int = 0) -> None:
+        """Let torch compute the output of all texts but the first `done`."""
+        shared = self.key.shape[1] != self.query.shape[1]
+        query, key, value = self.query[done:], self.key[done:], self.value[done:]
+        mixed = scaled_dot_product_attention(
+            query, key, value, scale=self.scale, is_causal=self.causal, enable_gqa=shared
+        )
+        self.output[done:] = mixed.transpose(1, 2)
+
 
 class Block(NamedTuple):
-    """The values of a batch at one site; `rows` has the place of each text in the call."""
+    """The values of a batch at one site; `rows` has the place of each text in the call.
+
+    Where tokens share their neurons a text may have several rows, and `counts` [texts] says which
+    of them count; None: all.
+    """
 
     site: Site
     length: int
     values: Array  # or Heads
     rows: Array
     keep: Array | None = None
+    counts: Tensor | None = None
 
 
 class Bounds(NamedTuple):
@@ -213,6 +228,17 @@ class Kernels(Protocol):
     def fuses(self, groups: Sequence[Group]) -> bool:
         """Return whether the loops take `Heads` for some groups of criteria."""
         return False
+
+    def stacked(self, codes: Sequence[Array]) -> Array:
+        """Return arrays of codes as one, a row for each."""
+        return np.stack(codes)
+
+    def counting(self, block: Block) -> Block:
+        """Return a block of the rows that count."""
+        if block.counts is None:
+            return block
+        rows = self.as_array(block.counts)
+        return block._replace(values=block.values[rows], rows=block.rows[block.counts])
 
     def fault(self) -> tuple[Site, int] | None:
         """Return a site, and the row of a text, with a value that was not finite, if any.

@@ -147,7 +147,7 @@ def unpack_halves(packed: Any, sizes: Any, codes: Any) -> None:
 
 # The two below take one text's codes for all sites, [touched slots], one site after the other,
 # and a whole flat map. `table` is `maps.site_table`: first integer, groups, integers from a row of
-# neurons to the next, rows, columns, and 1 for attention.
+# neurons to the next, rows, columns, and 1 for attention, 2 for its statistics.
 
 
 @_compiled
@@ -185,7 +185,7 @@ def walk(
     """Return how many hidden and attention bins of one text are new; `store` adds them."""
     new_hidden, new_attention, at = 0, 0, 0
     for first, groups, stride, rows, columns, attention in table:
-        width = length if attention else columns
+        width = length if attention == 1 else columns
         new = 0
         for g in range(groups):
             for t in range(length):
@@ -214,11 +214,11 @@ def mask_codes(
     """
     at = 0
     for _, groups, _, _, columns, attention in table:
-        width = length if attention else columns
+        width = length if attention == 1 else columns
         for _ in range(groups):
             for t in range(length):
                 source, target, pairs = codes[at : at + width], out[at : at + width], keep_pairs[t]
-                if attention:
+                if attention == 1:
                     for i in range(width):
                         target[i] = source[i] if pairs[i] else none
                 elif keep_tokens[t]:
@@ -232,7 +232,7 @@ def mask_codes(
 def copy_touched(table: Any, length: int, per_neuron: int, source: Any, target: Any) -> None:
     """Copy the part of a map that a text of `length` tokens can touch."""
     for first, groups, stride, rows, columns, attention in table:
-        width = (length if attention else columns) * per_neuron
+        width = (length if attention == 1 else columns) * per_neuron
         for g in range(groups):
             for t in range(length):
                 start = first + (g * rows + t) * stride

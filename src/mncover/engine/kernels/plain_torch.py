@@ -71,6 +71,9 @@ class TorchKernels(WindowKernels):
     def as_array(self, tensor: Tensor) -> Tensor:
         return tensor.contiguous()
 
+    def stacked(self, codes: Sequence[Tensor]) -> Tensor:
+        return torch.stack(list(codes))
+
     def new_store(self) -> CodeStore:
         return MemoryStore()
 
