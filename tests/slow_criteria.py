@@ -126,7 +126,9 @@ class SlowCriteria:
         found = set()
         for layer, tokens in enumerate(self.layers(text)):
             for t, state in enumerate(tokens):
-                for value in sorted(state, reverse=True)[:k]:
-                    row = t if self.how == "each" else 0
-                    found.add((("hidden", layer, 0, row, state.index(value)), 0))
+                least = sorted(state, reverse=True)[k - 1]
+                row = t if self.how == "each" else 0
+                found |= {
+                    (("hidden", layer, 0, row, d), 0) for d, v in enumerate(state) if v >= least
+                }
         return found

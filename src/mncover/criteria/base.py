@@ -5,7 +5,7 @@ Everything else, from maps and gains to the data file and reports, works for any
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mncover.data.layout import Layout
+from mncover.errors import SettingsError
 from mncover.types import Settings
 
 
@@ -38,6 +39,32 @@ class View:
 ALL, HIDDEN = View("all"), View("hidden")  # every site; hidden states alone
 
 
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """The number behind a criterion's name, as in `tknc:3`: what it means, and what it may be."""
+
+    meaning: str
+    default: float
+    low: float
+    high: float
+    make: Callable[[float, str], Criterion]
+    whole: bool = False
+
+    def at(self, name: str, number: str) -> Criterion:
+        """Return a criterion with another number; refuse one that is none."""
+        try:
+            value = float(number)
+        except ValueError:
+            value = float("nan")
+        if not self.low <= value <= self.high or (self.whole and value != int(value)):
+            kind = "a whole number" if self.whole else "a number"
+            raise SettingsError(
+                f"the number of {name} must be {kind} from {self.low:g} to {self.high:g} "
+                f"({self.meaning}), got {number!r}."
+            )
+        return self.make(value, name if value == self.default else f"{name}:{value:g}")
+
+
 class Criterion(Protocol):
     """One way to say what is covered: a view of the sites, and a coding of its values.
 
@@ -56,6 +83,14 @@ class Criterion(Protocol):
     @property
     def summary(self) -> str:
         """What it counts, in a few words."""
+
+    @property
+    def source(self) -> str:
+        """Where it comes from."""
+
+    @property
+    def parameter(self) -> Parameter | None:
+        """What the number behind its name means, if it takes one."""
 
     @property
     def masked(self) -> bool:

@@ -86,11 +86,13 @@ class _SiteReader:
     def read(self, batch: Batch, kind: Kind, layer: int, values: Tensor | Heads) -> None:
         """Take one site's values, or the heads that they are computed from."""
         reading = Reading(batch, kind, layer, values, self.positions)
+        if isinstance(values, Heads) and not any(setup.view.reads(kind) for setup in self.setups):
+            values.fill()  # whoever reads heads computes their output, and nobody does
         for setup in self.setups:
             for kept in dict.fromkeys([group.kept for group in setup.groups] or [False]):
-                block = setup.view.block(setup.kernels, reading, kept)
-                if block is None:
+                if not setup.view.reads(kind):
                     continue
+                block = setup.view.block(setup.kernels, reading, kept)
                 groups = [group for group in setup.groups if group.kept is kept]
                 if not self.reduce(setup, groups, batch, block):
                     finite = np.isfinite(block.values).reshape(len(batch.rows), -1).all(axis=1)

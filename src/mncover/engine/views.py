@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mncover.criteria.base import View
-from mncover.data.layout import Layout, Site
+from mncover.data.layout import Kind, Layout, Site
 from mncover.engine.kernels.base import Array, Block, Heads, Kernels, no_cell
 from mncover.engine.reading import Pooled, Reading
 from mncover.types import Settings
@@ -32,8 +32,11 @@ class SiteView(Protocol):
     def ends(self, ranges: Ranges) -> Ends:
         """Return low and high of each neuron, given the ranges of all sites."""
 
-    def block(self, kernels: Kernels, reading: Reading, kept: bool) -> Block | None:
-        """Return the values at a site, if it is one of the view's; `kept`: by the masks."""
+    def reads(self, kind: Kind) -> bool:
+        """Return whether sites of a kind are looked at."""
+
+    def block(self, kernels: Kernels, reading: Reading, kept: bool) -> Block:
+        """Return the values at such a site; with `kept`, of what the masks keep."""
 
 
 class AllSites:
@@ -45,7 +48,10 @@ class AllSites:
     def ends(self, ranges: Ranges) -> Ends:
         return ranges.low, ranges.high
 
-    def block(self, kernels: Kernels, reading: Reading, kept: bool) -> Block | None:
+    def reads(self, kind: Kind) -> bool:
+        return True
+
+    def block(self, kernels: Kernels, reading: Reading, kept: bool) -> Block:
         site = kernels.site(reading.kind, reading.layer)
         if self.settings.pooled:
             return _pooled_block(kernels, site, reading.pooled(site, kept))
@@ -71,11 +77,39 @@ class HiddenSites(AllSites):
         slots = self.layout.slots
         return ranges.low[:slots], ranges.high[:slots]
 
-    def block(self, kernels: Kernels, reading: Reading, kept: bool) -> Block | None:
-        return super().block(kernels, reading, kept) if reading.kind == "hidden" else None
+    def reads(self, kind: Kind) -> bool:
+        return kind == "hidden"
 
 
-VIEWS = {"all": AllSites, "hidden": HiddenSites}
+class Unranged(HiddenSites):
+    """Values that come from the hidden states of a text alone, whatever the ranges."""
+
+    def ends(self, ranges: Ranges) -> Ends:
+        slots = self.layout.slots
+        return np.zeros(slots, dtype=np.float32), np.ones(slots, dtype=np.float32)
+
+
+class Scaled(Unranged):
+    """Hidden states, scaled to 0..1 between the least and the largest of the text's layer."""
+
+    def block(self, kernels: Kernels, reading: Reading, kept: bool) -> Block:
+        block = super().block(kernels, reading, kept)
+        return block._replace(values=kernels.scaled(block.values, len(reading.batch.rows)))
+
+
+class Top(Unranged):
+    """1 for the k largest hidden states of a token's layer, and all as large; 0 for the others."""
+
+    def __init__(self, view: View, layout: Layout, settings: Settings) -> None:
+        super().__init__(view, layout, settings)
+        self.k = int(view.number)
+
+    def block(self, kernels: Kernels, reading: Reading, kept: bool) -> Block:
+        block = super().block(kernels, reading, kept)
+        return block._replace(values=kernels.top(block.values, block.site.columns, self.k))
+
+
+VIEWS = {"all": AllSites, "hidden": HiddenSites, "scaled": Scaled, "top": Top}
 
 
 def view_of(view: View, layout: Layout, settings: Settings) -> SiteView:

@@ -196,6 +196,12 @@ class Kernels(Protocol):
     def encode(self, group: Group, block: Block, bounds: Bounds, codes: Array) -> bool:
         """Write the cell of every value, or "no cell", into `codes` [texts, groups, n]."""
 
+    def scaled(self, values: Array, texts: int) -> Array:
+        """Return values [rows, groups, n] scaled to 0..1 within their text; 0 if all are equal."""
+
+    def top(self, values: Array, width: int, k: int) -> Array:
+        """Return 1 for the k largest of each `width` values, and all as large; 0 for others."""
+
     # Loops over one text's codes for all sites, flat, and a whole map.
 
     def walk(
