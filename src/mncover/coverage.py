@@ -42,9 +42,9 @@ class Coverage(Reading):
     sentence-transformers model and a PEFT model are unwrapped. The model is used where it is (CPU
     or GPU) and left as it was found; `device` and `dtype` are for a model that is loaded by name.
     With `masks`, or the path of a file of them, mnCover is measured beside Cover. `criteria` names
-    what to measure instead. `positions` and `sites` say which neurons there are. `kernels` is one of `mncover.engine.kernels.KERNELS`. `progress` None
-    shows bars only on a terminal. With `signatures`, a small vector of what the model made of it
-    is kept for each text.
+    what to measure instead; `positions` and `sites` say of which neurons. `kernels` is one of
+    `mncover.engine.kernels.KERNELS`. `progress` None shows bars only on a terminal. With
+    `signatures`, a small vector of what the model made of it is kept for each text.
 
         cov = Coverage("path/to/model", bins=10)
         cov.calibrate(train_texts)

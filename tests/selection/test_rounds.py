@@ -101,7 +101,9 @@ class ToyEngine(Engine):
             kept: Any = SimpleNamespace(tokens=torch.tensor(tokens), pairs=torch.tensor(pairs))
             spool.begin(np.array(rows), length, kept)
             for site, mine in codes.items():
-                spool.write(rows[0], site, self.setups.groups[0], self.kernels.to_device(mine.copy()))
+                spool.write(
+                    rows[0], site, self.setups.groups[0], self.kernels.to_device(mine.copy())
+                )
         texts: list[Any] = [str(text) for text in material.which]
         self.cases = [texts[rows.start : rows.stop] for rows in material.cases]
         empty = np.zeros((len(texts), 0), dtype=np.float32)

@@ -64,6 +64,14 @@ class Calibration:
     reachable: Mapping[str, Counts] = field(default_factory=dict)
     draws: Draws | None = None
 
+    def reaching(self, identity: Identity) -> Counts:
+        """Return how many texts of each length reach the neurons of their positions.
+
+        Where all positions share their neurons, each text is like one of a single token.
+        """
+        texts = int(self.lengths[1:].sum())
+        return np.array([0, texts]) if identity.settings.pooled else self.lengths
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return everything as arrays, for the data file."""
         found: dict[str, NDArray[Any]] = {"lengths": self.lengths.astype("<i8")}

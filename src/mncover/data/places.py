@@ -77,9 +77,7 @@ class Room:
         there are the union, the context being filled, a copy to go back to, and one being packed.
         """
         slots = layout.slots
-        maps = sum(
-            mine.slots * ints_per_neuron(n) * int_type(n).itemsize for mine, n in criteria
-        )
+        maps = sum(mine.slots * ints_per_neuron(n) * int_type(n).itemsize for mine, n in criteria)
         neurons = sum(layout.neurons(site) for site in layout.sites)
         return cls(neurons, 8 * slots, max(16 * slots, 8 * slots + 4 * maps))
 

@@ -32,17 +32,13 @@ class Setups:
     kernels.
     """
 
-    def __init__(
-        self, criteria: Sequence[Criterion], settings: Settings, layout: Layout
-    ) -> None:
+    def __init__(self, criteria: Sequence[Criterion], settings: Settings, layout: Layout) -> None:
         self.settings, self.layout = settings, layout
         self.criteria = {criterion.name: criterion for criterion in criteria}
         self.groups = grouped(criteria, settings)
         self._group_of = {name: group for group in self.groups for name in group.names}
         views = dict.fromkeys([ALL, *(group.view for group in self.groups)])
-        self.views: dict[View, SiteView] = {
-            view: view_of(view, layout, settings) for view in views
-        }
+        self.views: dict[View, SiteView] = {view: view_of(view, layout, settings) for view in views}
         for group in self.groups:  # what is measured must be readable
             check_size(self.layout_of(group.plain), group.cells)
         self._kernels: dict[View, Kernels] = {}

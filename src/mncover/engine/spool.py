@@ -59,6 +59,7 @@ class Spool:
         return np.array([site.touched(length) for site in self._sites(group)])
 
     def clear(self) -> None:
+        """Forget everything."""
         self._where.clear()
         self._blocks.clear()
         self._store.clear()

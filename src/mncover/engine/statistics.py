@@ -1,7 +1,7 @@
 """Six numbers for each row of a head's attention, computed over blocks of rows.
 
 They stand for the weights where all positions of a text share their neurons. From queries and keys
-they need no array of length by length; the output is the model's own (`scaled_dot_product_attention`).
+they need no array of length by length; what attention gives is then computed by torch.
 """
 
 from __future__ import annotations

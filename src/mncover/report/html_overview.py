@@ -57,6 +57,7 @@ def overview(
         "estimates": [(one.change, estimate_cells(one)) for one in result.estimates],
         "estimate_titles": ESTIMATE_TITLES,
         "estimate_notes": estimate_notes(result.estimates),
+        "by_position": identity.main.layout.sites[0].rows > 1,
         "hidden": hidden,
         "attention": attention,
         "maps": _maps(hidden, attention),
@@ -158,7 +159,7 @@ def heatmaps(data: CoverageData, result: Result) -> tuple[list[HiddenLayer], lis
             share = found.count.share_of_reachable
             hidden.append(HiddenLayer(site.layer, share, positions.tolist()))
         else:
-            cut = counts[:, :length, :length] / cells
+            cut = counts[:, :length, : site.touched_columns(length)] / cells
             heads = [
                 Head(k, one.share_of_reachable, _coarse(cut[k]).round(3).tolist())
                 for k, one in enumerate(found.heads)
