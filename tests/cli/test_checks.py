@@ -122,9 +122,7 @@ def smollm(length: int) -> Layout:
 
 
 def test_room_is_estimated_and_said_where_it_is_much() -> None:
-    large, small = (
-        Room.of(smollm(length), [(smollm(length), 10)]) for length in (1024, 64)
-    )
+    large, small = (Room.of(smollm(length), [(smollm(length), 10)]) for length in (1024, 64))
     assert in_bytes(large.ranges) == "2.4 GB"
     assert large.memory > large.ranges
     assert "--max-length 1024" in large.words(1024)

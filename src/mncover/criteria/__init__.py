@@ -8,11 +8,13 @@ from mncover.criteria.active import NC, TKNC
 from mncover.criteria.base import Criterion
 from mncover.criteria.binned import COVER, MNCOVER
 from mncover.criteria.boundary import KMNC, NBC, SNAC
+from mncover.criteria.pairs import PAIRS
+from mncover.criteria.surprise import DSC, LSC, MDSC
 from mncover.errors import SettingsError
 from mncover.types import suggestion
 
 CRITERIA: dict[str, Criterion] = {
-    one.name: one for one in (COVER, MNCOVER, KMNC, NBC, SNAC, NC, TKNC)
+    one.name: one for one in (COVER, MNCOVER, KMNC, NBC, SNAC, NC, TKNC, PAIRS, LSC, DSC, MDSC)
 }
 
 

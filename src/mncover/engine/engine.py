@@ -40,6 +40,7 @@ from mncover.engine.measure import (
 from mncover.engine.ordered import Ordered
 from mncover.engine.ranges import Ranges
 from mncover.engine.readers import HitReader, Reader
+from mncover.engine.references import MOST, References, references_of
 from mncover.engine.setups import Setups
 from mncover.engine.signatures import PoolReader, Projection, projections_on
 from mncover.engine.statistics import statistical_taps
@@ -224,12 +225,24 @@ class Engine:
         Draws from texts that widen earlier ranges would not be draws from all of them.
         """
         before = self.ranges
+        if self.setups.needs_references:
+            ranges = replace(ranges, references=self._references(ranges.references, texts, cache))
         self.use_ranges(ranges)
         try:
             self.calibration = describe(self, texts, draw and before is None, cache)
         except BaseException:
             self.setups.ranges = before  # otherwise the next call would widen what it finds
             raise
+
+    def _references(
+        self, before: References | None, texts: Sequence[Text], cache: bool
+    ) -> References:
+        """Return what texts are compared with, those of earlier calibrations included."""
+        path = self.cache_path(texts).with_suffix(".means") if cache else None
+        with self.bar("References", MOST) as advance:
+            what = self.taps, self.settings.max_length, self.batch_size, advance
+            found = references_of(texts, *what, path)
+        return found if before is None else before.merge(found)
 
     # Signatures.
 

@@ -32,6 +32,7 @@ from mncover.data.tensors import read_tensors, write_tensors
 from mncover.engine.kernels.base import Bounds
 from mncover.engine.measure import Advance, Piece, cut_in_pieces, in_pieces, measure_piece
 from mncover.engine.readers import Setup, WidenReader
+from mncover.engine.references import References
 from mncover.engine.signatures import PoolReader, pools_of
 from mncover.engine.taps import Taps
 from mncover.errors import DataFileError, MismatchError, MnCoverError, SchemaError, TextError
@@ -47,7 +48,8 @@ class Ranges:
 
     `lengths` counts the texts of each length. `space` is how states become signatures. Until all
     texts were run there is `pooled` instead: the pooled states, part by part, of those texts that
-    are kept to learn it from.
+    are kept to learn it from. `references` are calibration texts that others are compared with,
+    if a criterion does that; they are kept in a file of their own.
     """
 
     layout: Layout
@@ -57,6 +59,7 @@ class Ranges:
     texts: int = 0
     space: SignatureSpace | None = None
     pooled: tuple[Signatures, ...] = ()
+    references: References | None = None
 
     @classmethod
     def empty(cls, layout: Layout, max_length: int) -> Ranges:
@@ -80,7 +83,8 @@ class Ranges:
             raise MismatchError("cannot merge ranges: they belong to models of another shape.")
         low, high = np.minimum(self.low, other.low), np.maximum(self.high, other.high)
         both = self.lengths + other.lengths, self.texts + other.texts
-        return Ranges(self.layout, low, high, *both, self.space or other.space)
+        space, references = self.space or other.space, self.references or other.references
+        return Ranges(self.layout, low, high, *both, space, references=references)
 
     def forget_future(self) -> None:
         """In a causal model, take the ranges from attention to later positions: no neurons."""

@@ -19,9 +19,9 @@ from mncover.engine import batches
 from mncover.engine.kernels.base import Block, Bounds, Heads, Kernels, Order, Target
 from mncover.engine.masking import Keep
 from mncover.engine.reading import Batch, Reading
+from mncover.engine.sites import SiteView, pooled_codes
 from mncover.engine.spool import Spool
 from mncover.engine.taps import Read
-from mncover.engine.views import SiteView, pooled_codes
 from mncover.types import POSITIONS
 
 Targets = Mapping[str, Target]  # where the hits of each criterion go

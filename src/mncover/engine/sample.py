@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mncover.criteria.base import Group
+from mncover.criteria.base import ALL, HIDDEN, Group
 from mncover.criteria.binned import BINS
 from mncover.data.layout import Kind
 from mncover.data.owners import (
@@ -47,7 +47,7 @@ class _Layer(NamedTuple):
 
 
 class Sampling:
-    """What is sampled while texts run; nothing, if the main criterion has no bins."""
+    """What is sampled while texts run; nothing, if the main criterion has no bins of neurons."""
 
     def __init__(
         self, ranges: Ranges, main: Group, settings: Settings, device: torch.device
@@ -56,7 +56,8 @@ class Sampling:
         self.layers: dict[int, _Layer] = {}
         spans = dict(ranges.layout.spans())
         start = 0
-        for one in sample_of(ranges.layout) if main.coding is BINS else ():
+        binned = main.coding is BINS and main.view in (ALL, HIDDEN)
+        for one in sample_of(ranges.layout) if binned else ():
             shape = one.site.rows, len(one.columns)
             bounds = (
                 values[spans[one.site]].reshape(one.site.rows, -1)[:, one.columns]

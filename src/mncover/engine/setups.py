@@ -20,7 +20,8 @@ from mncover.engine.kernels.base import Array, Bounds, Kernels, code_type
 from mncover.engine.masking import Keep
 from mncover.engine.ranges import Ranges
 from mncover.engine.readers import Setup
-from mncover.engine.views import SiteView, view_of
+from mncover.engine.sites import Ends, SiteView
+from mncover.engine.views import needs_references, view_of
 from mncover.errors import NotCalibratedError, SettingsError
 from mncover.types import Settings
 
@@ -42,6 +43,7 @@ class Setups:
         for group in self.groups:  # what is measured must be readable
             check_size(self.layout_of(group.plain), group.cells)
         self._kernels: dict[View, Kernels] = {}
+        self._ends: dict[View, Ends] = {}
         self._bounds: dict[View, Bounds] = {}
         self.keep: Keep | None = None
         self.ranges: Ranges | None = None
@@ -56,10 +58,16 @@ class Setups:
         """Cut bins by these ranges from now on."""
         self.ranges = ranges
         self.__dict__.pop("reachable", None)
+        self._ends = {view: one.ends(ranges) for view, one in self.views.items()}
         self._bounds = {
-            view: Bounds(*map(self._kernels[view].to_device, one.ends(ranges)))
-            for view, one in self.views.items()
+            view: Bounds(*map(self._kernels[view].to_device, ends))
+            for view, ends in self._ends.items()
         }
+
+    @property
+    def needs_references(self) -> bool:
+        """Whether a view compares texts with calibration texts."""
+        return any(map(needs_references, self.views))
 
     @property
     def main(self) -> str:
@@ -159,13 +167,10 @@ class Setups:
     @cached_property
     def reachable(self) -> dict[str, list[NDArray[np.int64]]]:
         """How many cells of each criterion can be reached, by site: [groups, rows]."""
-        ranges = self.require_ranges()
+        self.require_ranges()
         return {
             name: reachable_rows(
-                one,
-                self.layout_of(name),
-                *self.views[one.view].ends(ranges),
-                one.cells(self.settings),
+                one, self.layout_of(name), *self._ends[one.view], one.cells(self.settings)
             )
             for name, one in self.criteria.items()
         }

@@ -236,7 +236,9 @@ def heads_figure(result: Result) -> Any:
     """Return a figure of the covered share of the reachable bins of every attention head."""
     sites = [site for site in result.sites if site.kind == "attention"]
     if not sites:
-        raise SettingsError(f"{result.main.title} was measured without attention: no heads to show.")
+        raise SettingsError(
+            f"{result.main.title} was measured without attention: no heads to show."
+        )
     shares = [_percents(head.share_of_reachable for head in site.heads) for site in sites]
     heads = len(shares[0])
     figure, axis = _subplots(1.6 + 0.5 * heads, 1.4 + 0.45 * len(shares))
