@@ -30,6 +30,7 @@ class SlowCriteria:
     def __init__(self, model: Any, tokenizer: Any, bins: int, max_length: int, how: str) -> None:
         self.subject, self.bins, self.max_length = (model, tokenizer), bins, max_length
         self.how = how
+        self.row_has_its_number = False  # behind its weights, where some rows are left out
         self.low: dict[Neuron, float] = {}
         self.high: dict[Neuron, float] = {}
 
@@ -58,7 +59,8 @@ class SlowCriteria:
                             if not (self.causal and j > i):
                                 found["attention", layer, k, i, j].append(weight)
                     else:
-                        for s, value in enumerate(statistics_of(row, i)):
+                        *weights, own = row if self.row_has_its_number else [*row, i]
+                        for s, value in enumerate(statistics_of(weights, int(own))):
                             found["attention", layer, k, 0, s].append(value)
         return self.pooled(found)
 

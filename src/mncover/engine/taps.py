@@ -223,12 +223,16 @@ class _Counter(threading.local):
 def chosen_taps(taps: Taps, settings: Settings) -> Taps:
     """Return taps of the sites that are wanted.
 
-    Without attention the model computes it in its own way, which is faster and takes less memory.
+    Where attention is not read, the model computes it as fast as it can: models that are loaded by
+    name have come with eager attention.
     """
     if settings.sites == SITES[0]:
         return taps
     hidden = tuple(tap for tap in taps.modules if tap.kind == "hidden")
-    return replace(taps, heads=(), modules=hidden, attention=None)
+    model = taps.subject.model
+    slow = getattr(model.config, "_attn_implementation", None) == "eager"
+    fast = "sdpa" if slow and getattr(model, "_supports_sdpa", False) else None
+    return replace(taps, heads=(), modules=hidden, attention=fast)
 
 
 def find_taps(subject: Subject) -> Taps:
