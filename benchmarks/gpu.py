@@ -40,7 +40,7 @@ from mncover.criteria.binned import BINS
 from mncover.data.signatures import reference_places
 from mncover.engine.batches import batches_by_length, staged
 from mncover.engine.first_hits import FirstHits, kernels_in_order
-from mncover.engine.kernels.base import Bounds, Target
+from mncover.engine.kernels.base import Target
 from mncover.engine.measure import measure
 from mncover.engine.ranges import Ranges
 from mncover.engine.readers import HitReader, WidenReader
@@ -107,8 +107,7 @@ class Ways:
     def calibrate(self) -> Any:
         """Find ranges, and the pooled states of reference texts."""
         engine, kernels = self.engine, self.engine.kernels
-        ends = (np.full(engine.layout.slots, end, np.float32) for end in (np.inf, -np.inf))
-        bounds = Bounds(*map(kernels.to_device, ends))
+        bounds = kernels.new_bounds()
         mine = reference_places(self.n, [site.columns for site in engine.layout.sites[:3]])
         pools = PoolReader.raw(
             WidenReader([engine.setups.widening._replace(bounds=bounds)]),

@@ -41,10 +41,10 @@ class Coverage(Reading):
     `model` and `tokenizer` are Hugging Face objects, or a folder or hub name; a pipeline, a
     sentence-transformers model and a PEFT model are unwrapped. The model is used where it is (CPU
     or GPU) and left as it was found; `device` and `dtype` are for a model that is loaded by name.
-    With `masks`, or the path of a file of them, mnCover is measured beside Cover. `criteria` names
-    what to measure instead; `positions` and `sites` say of which neurons. `kernels` is one of
-    `mncover.engine.kernels.KERNELS`. `progress` None shows bars only on a terminal. With
-    `signatures`, a small vector of what the model made of it is kept for each text.
+    With `masks`, or their file, mnCover is measured beside Cover; `criteria` names what to measure
+    instead, `positions` and `sites` say of which neurons. `kernels` is one of `KERNELS`. `progress`
+    None shows bars only on a terminal. With `signatures`, a small vector of what the model made of
+    it is kept for each text.
 
         cov = Coverage("path/to/model", bins=10)
         cov.calibrate(train_texts)
@@ -349,9 +349,6 @@ class Coverage(Reading):
         until the outcome adds more than `threshold` to the seeds and what was accepted before, and
         its embedding by `encoder`, or by this model, has a cosine of at least `similarity` with
         its seed's. `guide` is a criterion or "none". Nothing in this object changes.
-
-            found = cov.augment(train_texts, encoder="path/to/encoder")
-            print([one.text for one in found.accepted])
         """
         from mncover.augment.grower import Grower
         from mncover.augment.records import AugmentSettings, check_guide

@@ -37,7 +37,7 @@ def kde_surprise(train: Any, texts: Any) -> tuple[Any, Any]:
     some = train[:, order]
 
     def density(of: Any, bandwidth: Any, at: Any) -> Any:
-        kde = gaussian_kde(of.T)
+        kde: Any = gaussian_kde(of.T)
         kde.covariance = bandwidth
         kde.cho_cov = np.linalg.cholesky(bandwidth)
         kde.log_det = 2 * np.log(np.diag(kde.cho_cov * np.sqrt(2 * np.pi))).sum()
@@ -105,19 +105,20 @@ def test_references_do_not_depend_on_order_nor_on_when_they_came(
 ) -> None:
     monkeypatch.setattr("mncover.engine.references.MOST", 30)
     taps = Coverage(*tiny.make("bert"), max_length=9).engine.taps
+    find: Any = references_of
     what: Any = (taps, 9, None, lambda n: None)
-    whole = references_of(TRAIN, *what, tmp_path / "x.means")
+    whole = find(TRAIN, *what, tmp_path / "x.means")
     assert [fingerprint_texts([t])[:32].encode() for t in TRAIN].count(whole.digests[0]) >= 1
     assert len(whole.digests) == 30
-    again = references_of([], *what, tmp_path / "x.means")  # from the cache
-    backwards = references_of(TRAIN[::-1], *what, None)
-    parts = references_of(TRAIN[:50], *what, None).merge(references_of(TRAIN[40:], *what, None))
+    again = find([], *what, tmp_path / "x.means")  # from the cache
+    backwards = find(TRAIN[::-1], *what, None)
+    parts = find(TRAIN[:50], *what, None).merge(find(TRAIN[40:], *what, None))
     for other in (again, backwards, parts):
         np.testing.assert_array_equal(whole.digests, other.digests)
         for one, two in zip(whole.means, other.means, strict=True):
             np.testing.assert_allclose(one, two, atol=1e-6)
     (tmp_path / "x.means").write_bytes(b"damaged")
-    assert len(references_of(TRAIN, *what, tmp_path / "x.means").digests) == 30
+    assert len(find(TRAIN, *what, tmp_path / "x.means").digests) == 30
 
 
 def test_too_few_texts_have_no_surprise() -> None:

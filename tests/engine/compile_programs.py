@@ -14,6 +14,7 @@ from triton.compiler import ASTSource
 from mncover.engine.kernels import gpu, tiles
 from mncover.engine.kernels.triton_attention import attend, row_totals
 from mncover.engine.kernels.triton_bins import STATES
+from mncover.engine.kernels.triton_masks import look_up
 from mncover.engine.kernels.triton_values import read_values
 
 POINTERS = {
@@ -21,6 +22,8 @@ POINTERS = {
     **dict.fromkeys(("keep", "codes"), "*u8"),
     **dict.fromkeys(("bits", "masked", "old", "old_masked", "first", "first_masked"), "*i32"),
     **dict.fromkeys(("index", "numbers", "which", "faults"), "*i32"),
+    **dict.fromkeys(("ids", "keys"), "*i64"),
+    **dict.fromkeys(("flags", "tokens", "pairs"), "*u8"),
 }
 
 
@@ -74,6 +77,7 @@ def main() -> None:
             kinds = {"fp32": tl.float32, "fp16": tl.float16}
             more = {"ALIGNED": flag, "KIND": kinds[kind], "BLOCK": gpu.BLOCK}
             compiled(read_values, kind, {"num_warps": 4}, {**flags, **more}, chip)
+            compiled(look_up, kind, {"num_warps": 4}, {"BY_WORDS": flag, "BLOCK": gpu.BLOCK}, chip)
         if not whole:
             compiled(row_totals, kind, {"num_warps": 4}, {**how, **size}, chip)
 

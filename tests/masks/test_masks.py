@@ -18,7 +18,9 @@ from hypothesis import strategies as st
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
+from mncover.data.layout import Layout, Site
 from mncover.data.tensors import CHECKSUM
+from mncover.engine.kernels import KERNELS, kernels_for
 from mncover.engine.masking import ALWAYS, UNSEEN, MaskTable, PairTable
 from mncover.errors import MaskError
 from mncover.masks.masks import Masks, no_pairs
@@ -76,10 +78,26 @@ def test_the_table_of_masks_says_what_the_definition_says(unseen: Any) -> None:
     _, tokenizer = tiny.make("bert")
     masks = random_masks(tokenizer, 2, unseen)
     rule, table = slow_masks(masks), MaskTable(masks, torch.device("cpu"))
-    ids = torch.arange(V)[None]
-    assert table.tokens_of(ids)[0].tolist() == [rule.word(a) for a in range(V)]
-    expected = [[rule.pair(a, b) for b in range(V)] for a in range(V)]
-    assert table.pairs_of(ids)[0].tolist() == expected
+    ids = torch.stack([torch.arange(V), torch.arange(V).flip(0)])
+    layout = Layout((Site("hidden", 0, 1, V, 2),))
+    for name in KERNELS:
+        tokens, pairs = kernels_for(layout, torch.device("cpu"), name).look_up(table, ids)
+        for row, text in enumerate(ids.tolist()):
+            assert tokens[row].tolist() == [rule.word(a) for a in text], name
+            assert pairs[row].tolist() == [[rule.pair(a, b) for b in text] for a in text], name
+
+
+def test_without_any_pair_that_was_seen_the_rule_for_unseen_ones_decides() -> None:
+    _, tokenizer = tiny.make("bert")
+    masks = random_masks(tokenizer, 2, "drop")
+    numbers, scores = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32)
+    masks = replace(masks, pair_keys=numbers, pair_scores=scores, pair_counts=numbers)
+    table, special = MaskTable(masks, torch.device("cpu")), set(masks.special.tolist())
+    a, b = [word for word in range(V) if word not in special][:2]
+    for name in KERNELS:
+        layout = Layout((Site("hidden", 0, 1, 2, 2),))
+        look_up = kernels_for(layout, torch.device("cpu"), name).look_up
+        assert look_up(table, torch.tensor([[a, b]]))[1].tolist() == [[[1, 0], [0, 1]]], name
 
 
 def masks_of(seed: int = 0) -> Masks:

@@ -22,7 +22,7 @@ FUSED = "mncover_fused"
 KINDS = (torch.float32, torch.float16, torch.bfloat16)
 WIDEST = 128  # head that a program can hold
 # Options of an attention function that change its weights.
-CHANGES = ("softcap", "s_aux", "position_bias", "head_mask", "alibi")
+CHANGES = {"softcap", "s_aux", "position_bias", "head_mask", "alibi"}
 
 _reading: ContextVar[Callable[[Heads], None]] = ContextVar("mncover_reading")
 
@@ -68,7 +68,7 @@ def _check(
 ) -> None:
     """Refuse what the kernels do not compute."""
     length, width = query.shape[2:]
-    odd = [name for name in CHANGES if options.get(name) is not None]
+    odd = [name for name in sorted(CHANGES & options.keys()) if options[name] is not None]
     window = options.get("sliding_window")
     if mask is not None:
         odd.append("a mask or a bias of its own")

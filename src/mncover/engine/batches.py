@@ -145,6 +145,14 @@ def on_device(values: NDArray[np.integer[Any]], device: torch.device) -> Tensor:
     return tensor.to(device, non_blocking=True)
 
 
+def fetched(tensor: Tensor) -> NDArray[Any]:
+    """Return a tensor as NumPy; from a GPU through pinned memory, which is several times faster."""
+    if tensor.device.type == "cuda":
+        tensor = torch.empty_like(tensor, device="cpu", pin_memory=True).copy_(tensor)
+    found: NDArray[Any] = tensor.numpy()
+    return found
+
+
 def staged(
     tokens: Tokens, batches: Sequence[Rows], device: torch.device
 ) -> Iterator[tuple[Batch, dict[str, Tensor]]]:

@@ -7,13 +7,12 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from mncover.data.layout import Kind
 from mncover.engine.attention import NotCoveredError
-from mncover.engine.kernels.base import Block, Bounds, Heads, Kernels
+from mncover.engine.kernels.base import Block, Heads, Kernels
 from mncover.engine.subject import PROBE_TEXT
 from mncover.engine.taps import Key, Taps
 
@@ -78,15 +77,13 @@ def _difference(fused: Taps, eager: Taps, kernels: Kernels, length: int) -> str:
 
 def _keep(found: dict[Key, Tensor], kernels: Kernels) -> Any:
     """Return a reader that keeps one text's sites; the range over one text is its weights."""
-    slots = kernels.layout.slots
 
     def read(kind: Kind, layer: int, values: Any) -> None:
         if isinstance(values, Heads):
             if layer > len([site for site in kernels.layout.sites if site.kind == kind]):
                 raise NotCoveredError("it also has attention that is no site")
             site, length = kernels.site(kind, layer), values.query.shape[2]
-            ends = (np.full(slots, end, dtype=np.float32) for end in (np.inf, -np.inf))
-            bounds = Bounds(*map(kernels.to_device, ends))
+            bounds = kernels.new_bounds()
             rows = torch.zeros(len(values.query), dtype=torch.int32, device=kernels.device)
             kernels.widen(Block(site, length, values, rows), bounds)
             low = kernels.touched(bounds.low, site, length)

@@ -60,9 +60,10 @@ class MaskTable:
 
         self.pairs = PairTable(here(masks.pair_keys), here(masks.special), len(masks.words))
         self.keep_words = here(masks.keep_words)
-        ends = np.array([masks.unseen == "keep", True])  # where UNSEEN and ALWAYS point
+        self.flags = self.pairs.is_special.byte() | self.keep_words.byte() << 1
+        self.by_words, self.unseen = masks.unseen == "words", masks.unseen == "keep"
+        ends = np.array([self.unseen, True])  # where UNSEEN and ALWAYS point
         self.keep_pairs = here(np.concatenate([masks.keep_pairs, ends]))
-        self.by_words = masks.unseen == "words"
 
     def tokens_of(self, ids: Tensor) -> Tensor:
         """Return which tokens [n, T] count."""
@@ -87,9 +88,10 @@ class Keep:
 
     def of(self, ids: Tensor, pairs: bool = True) -> Kept:
         """Return what counts of a batch of tokens [n, T]; without `pairs`, of the tokens alone."""
-        tokens = self.table.tokens_of(ids).to(torch.uint8)
-        found = self.table.pairs_of(ids).to(torch.uint8) if pairs else tokens[:, :0]
-        return Kept(tokens, found, self.kernels)
+        if not pairs:
+            tokens = self.table.tokens_of(ids).to(torch.uint8)
+            return Kept(tokens, tokens[:, :0], self.kernels)
+        return Kept(*self.kernels.look_up(self.table, ids), self.kernels)
 
 
 class Kept:

@@ -29,7 +29,7 @@ from mncover.data.schema import OneOf, Whole, check_shape
 from mncover.data.signatures import SignatureSpace, learn_space, reference_places
 from mncover.data.table import Signatures
 from mncover.data.tensors import read_tensors, write_tensors
-from mncover.engine.kernels.base import Bounds
+from mncover.engine.kernels.base import Bounds, Kernels
 from mncover.engine.measure import Advance, Piece, cut_in_pieces, in_pieces, measure_piece
 from mncover.engine.readers import Setup, WidenReader
 from mncover.engine.references import References
@@ -69,6 +69,12 @@ class Ranges:
         pooled = tuple(np.empty((0, pool.width), np.float16) for pool in pools_of(layout))
         lengths = np.zeros(max_length + 1, dtype=np.int64)
         return cls(layout, low, high, lengths, pooled=pooled)
+
+    def on(self, kernels: Kernels) -> Bounds:
+        """Return the ranges as the loops take them."""
+        if not self.texts:
+            return kernels.new_bounds()
+        return Bounds(kernels.to_device(self.low), kernels.to_device(self.high))
 
     @cached_property
     def fingerprint(self) -> str:
@@ -194,7 +200,7 @@ def calibrate(
         )
         ranges = kept or ranges
     advance(ranges.texts)
-    bounds = Bounds(kernels.to_device(ranges.low), kernels.to_device(ranges.high))
+    bounds = ranges.on(kernels)
     reader = WidenReader([setup._replace(bounds=bounds)])
     places = reference_places(len(texts), [states.shape[1] for states in ranges.pooled])
     left, most = texts[ranges.texts :], len(ranges.lengths)

@@ -120,12 +120,14 @@ class HitReader(_SiteReader):
         self, setups: Sequence[Setup], targets: Targets, order: Order | None = None
     ) -> None:
         super().__init__(setups)
-        self.targets, self.order = targets, order
+        self.order = order
+        groups = [group for setup in setups for group in setup.groups]
+        self.targets = {one.plain: [targets[name] for name in one.names] for one in groups}
 
     def reduce(self, setup: Setup, groups: Sequence[Group], batch: Batch, block: Block) -> bool:
         finite, counting = True, setup.kernels.counting(block)
         for group in groups if len(counting.rows) else ():
-            mine = [self.targets[name] for name in group.names]
+            mine = self.targets[group.plain]
             finite &= setup.kernels.hit(group, counting, setup.bounds, mine, self.order)
         return finite
 
@@ -146,7 +148,7 @@ class EncodeReader(_SiteReader):
     def reduce(self, setup: Setup, groups: Sequence[Group], batch: Batch, block: Block) -> bool:
         kernels, finite, texts = setup.kernels, True, len(batch.rows)
         for group in groups:
-            codes = kernels.new_codes(len(block.values), block.site, block.length, group.cells)
+            codes = kernels.new_codes(len(block.rows), block.site, block.length, group.cells)
             finite &= kernels.encode(group, block, setup.bounds, codes)
             if self.positions != POSITIONS[0]:
                 codes = pooled_codes(kernels, block, texts, group.cells, codes)

@@ -27,7 +27,7 @@ from mncover.data.owners import (
 )
 from mncover.data.store import CoverageData
 from mncover.data.table import UNKNOWN
-from mncover.engine.batches import Batch, Rows, on_device
+from mncover.engine.batches import Batch, Rows, fetched, on_device
 from mncover.engine.ranges import Ranges
 from mncover.engine.signatures import PoolReader
 from mncover.engine.taps import Read
@@ -135,7 +135,7 @@ class SampleReader:
             )
             for layer in self.sampling.layers
         ]
-        cells = torch.cat(by_layer, 1).cpu().numpy()
+        cells = fetched(torch.cat(by_layer, 1))
         ends = np.cumsum([n * length for n, length in shapes])
         for one, (n, length), end in zip(some, shapes, ends, strict=True):
             yield one.rows, cells[end - n * length : end].reshape(n, -1)

@@ -185,13 +185,13 @@ class Setups:
             found.append(Measured(*about, self.layout_of(name)))
         return tuple(found)
 
-    def code_bytes(self, length: int) -> int:
-        """Return how many bytes the codes of a text of `length` tokens take while they wait."""
+    def code_bytes(self, length: int, waiting: bool = True) -> int:
+        """Return how many bytes the codes of a text take, while they wait or when they are used."""
         total = 0
         for group in self.groups:
             planes = min(length, group.cells) if self.settings.positions == "any" else 1
             codes = planes * self.layout_of(group.plain).touched(length)
             kernels = self.kernels_of(group.plain)
-            on_disk = kernels.disk_bytes(codes, group.cells)
+            on_disk = kernels.disk_bytes(codes, group.cells) if waiting else 0
             total += on_disk or codes * code_type(group.cells).itemsize
         return total

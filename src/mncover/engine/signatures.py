@@ -69,6 +69,7 @@ class PoolReader:
     ) -> None:
         self.inner, self.pools, self.keep = inner, pools[: len(sizes)], keep
         self.texts = texts
+        self._layers = {pool.layer for pool in self.pools}
         kept = np.arange(texts) if wanted is None else np.unique(wanted)
         self._place = np.full(texts, -1)
         self._place[kept] = np.arange(len(kept))
@@ -114,8 +115,12 @@ class PoolReader:
             read(kind, layer, tensor)  # which refuses what is not finite
         elif isinstance(tensor, Heads):
             tensor.fill()  # nobody else computes what attention gives
+        if kind == "hidden" and layer in self._layers:
+            self._pool(rows, layer, tensor)
+
+    def _pool(self, rows: Rows, layer: int, tensor: Tensor) -> None:
         for part, pool in enumerate(self.pools):
-            if kind == "hidden" and layer == pool.layer:
+            if layer == pool.layer:
                 states = pool.of(tensor[: len(rows)])
                 if states.is_cpu:
                     self._put(part, rows, states)

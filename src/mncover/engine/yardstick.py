@@ -79,6 +79,6 @@ def sample_of(engine: Engine, texts: Sequence[Text]) -> NDArray[np.int64]:
     n = min(len(texts), max(LEAST, min(MOST, int(SHARE * len(texts)))))
     places = np.random.default_rng(0).permutation(len(texts))[:n]
     tokens = engine.subject.encode([texts[i] for i in places], engine.settings.max_length)
-    sizes = [engine.setups.code_bytes(length) for length in tokens.lengths.tolist()]
+    sizes = [engine.setups.code_bytes(length, waiting=False) for length in tokens.lengths.tolist()]
     fits = np.cumsum(sizes) <= BYTES
     return places[: max(1, int(fits.sum()))]

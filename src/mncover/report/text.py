@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from rich.text import Text
 
 from mncover.criteria import CRITERIA
 from mncover.data.counts import Count
-from mncover.data.results import Result, SiteResult
+from mncover.data.results import CriterionResult, Result, SiteResult
 from mncover.report.columns import NAME, View, columns_of, shown, sorted_contexts
 from mncover.report.describe import capability_table, describe_masks, print_failures
 from mncover.report.failures import changes_in_words, listed_failures
@@ -142,11 +143,7 @@ def _layers(result: Result, plain: bool) -> Table:
         mine = [c for c in result.criteria.values() if any(s.kind == kind for s in c.sites)]
         if not mine:
             continue
-        by.append({})
-        for criterion in mine:
-            for site in criterion.sites:
-                if site.kind == kind:
-                    by[-1].setdefault(site.layer, []).append(site)
+        by.append(_by_layer(mine, kind))
         first = name if mine[0] is result.main else f"{name} {mine[0].title}"
         for column in (first, *(one.title for one in mine[1:])):
             table.add_column(column, justify="right", no_wrap=True)
@@ -158,6 +155,14 @@ def _layers(result: Result, plain: bool) -> Table:
             cells += _site_cells(sites[layer], plain) if layer in sites else empty
         table.add_row(*cells)
     return table
+
+
+def _by_layer(criteria: Sequence[CriterionResult], kind: str) -> dict[int, list[SiteResult]]:
+    """Return the sites of a kind by layer, one for each criterion."""
+    found: dict[int, list[SiteResult]] = {}
+    for site in (site for one in criteria for site in one.sites if site.kind == kind):
+        found.setdefault(site.layer, []).append(site)
+    return found
 
 
 def _site_cells(sites: list[SiteResult], plain: bool) -> list[RenderableType]:

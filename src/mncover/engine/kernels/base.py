@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -29,6 +29,9 @@ from torch.nn.functional import scaled_dot_product_attention
 from mncover.criteria.base import Group
 from mncover.data import maps
 from mncover.data.layout import Kind, Layout, Site
+
+if TYPE_CHECKING:
+    from mncover.engine.masking import MaskTable
 
 Array = Any  # what an implementation works on: np.ndarray, torch.Tensor
 
@@ -231,6 +234,11 @@ class Kernels(Protocol):
         """Return a map in which nothing was hit."""
         return self.to_device(maps.empty_map(self.layout, cells))
 
+    def new_bounds(self) -> Bounds:
+        """Return ranges that no value has reached."""
+        ends = (np.full(self.layout.slots, end, dtype=np.float32) for end in (np.inf, -np.inf))
+        return Bounds(*map(self.to_device, ends))
+
     def fuses(self, groups: Sequence[Group]) -> bool:
         """Return whether the loops take `Heads` for some groups of criteria."""
         return False
@@ -256,6 +264,10 @@ class Kernels(Protocol):
     def values(self, tensor: Tensor) -> Array:
         """Return a model's tensor in float32, exactly, without gaps."""
         return self.as_array(tensor.detach().float().to(self.device))
+
+    def look_up(self, table: MaskTable, ids: Tensor) -> tuple[Tensor, Tensor]:
+        """Return 1 for the tokens [n, T] and pairs [n, T, T] that count, 0 for the others."""
+        return table.tokens_of(ids).byte(), table.pairs_of(ids).byte()
 
     def keep(self, part: Tensor, site: Site) -> Array:
         """Return the tokens [texts, T] or pairs [texts, T, T] that count as the loops take them."""

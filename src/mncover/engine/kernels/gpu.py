@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -26,7 +26,11 @@ from mncover.engine.kernels.plain_torch import TorchKernels
 from mncover.engine.kernels.tiles import WHOLE_LENGTH, stages_for, tile_for
 from mncover.engine.kernels.triton_attention import attend, row_totals
 from mncover.engine.kernels.triton_bins import ENCODE, HIT, WIDEN
+from mncover.engine.kernels.triton_masks import look_up
 from mncover.engine.kernels.triton_values import read_values
+
+if TYPE_CHECKING:
+    from mncover.engine.masking import MaskTable
 
 MOST_CELLS = 64  # as many as an integer has bits
 BLOCK = 256  # neurons of a program that reads values
@@ -65,13 +69,17 @@ class Job:
         maps_of = (first.bits, second.bits, first.old, second.old, first.first, second.first)
         return (*self.bounds, *maps_of, self.rows, *(self.order or (None, None)))
 
-    def does(self, mode: int, bounds: Bounds, rows: Tensor, cells: int, order: Any) -> bool:
-        """Return whether this is what is asked for, of the same batch; targets apart."""
+    def does(
+        self, mode: int, bounds: Bounds, rows: Tensor, cells: int, targets: Any, order: Any
+    ) -> bool:
+        """Return whether this is what is asked for, of the same batch."""
         return (
             self.rows is rows
+            and self.targets is targets
             and self.bounds is bounds
             and self.order is order
-            and (self.mode, self.cells) == (mode, cells)
+            and self.mode == mode
+            and self.cells == cells
         )
 
 
@@ -84,7 +92,7 @@ class Launch(NamedTuple):
     constants: tuple[Any, ...]
     options: dict[str, int]
     kind: Any
-    ready: Any = None  # the compiled program on this grid; `rest` are numbers then
+    ready: Any = None  # the compiled program on this grid; `rest` has all it takes then
 
 
 class TritonKernels(TorchKernels):
@@ -94,7 +102,10 @@ class TritonKernels(TorchKernels):
 
     def __init__(self, layout: Layout, device: torch.device) -> None:
         super().__init__(layout, device)
-        self._place = {site: place for place, site in enumerate(layout.sites)}
+        self._about = {
+            (site.kind, site.layer): (place, span.start, site.shape)
+            for place, (site, span) in enumerate(layout.spans())
+        }
         self._slots = layout.slots
         self._compiled: dict[Any, Any] = {}
         self._waiting: list[Block] = []
@@ -127,6 +138,17 @@ class TritonKernels(TorchKernels):
 
     def keep(self, part: Tensor, site: Site) -> Tensor:
         return part.contiguous()
+
+    def look_up(self, table: MaskTable, ids: Tensor) -> tuple[Tensor, Tensor]:
+        texts, length = ids.shape
+        known, ids = len(table.pairs.keys), ids.contiguous()
+        tokens = torch.empty((texts, length), dtype=torch.uint8, device=self.device)
+        pairs = torch.empty((texts, length, length), dtype=torch.uint8, device=self.device)
+        given = (ids, table.flags, table.pairs.keys, table.keep_pairs, tokens, pairs)
+        sizes = (length, table.pairs.vocabulary, known, known.bit_length(), int(table.unseen))
+        grid = (texts, -(-length * length // BLOCK), 1)
+        self._run(look_up, grid, (*given, *sizes), (table.by_words, BLOCK), {"num_warps": 4})
+        return tokens, pairs
 
     def to_numpy(self, array: Tensor) -> NDArray[Any]:
         self.flush()
@@ -172,12 +194,8 @@ class TritonKernels(TorchKernels):
     ) -> Job:
         """Return the job of the site before, if it is the same, or a new one."""
         last = self._last
-        if (
-            last is None
-            or not last.does(mode, bounds, block.rows, cells, order)
-            or [*map(id, last.targets)] != [*map(id, targets)]
-        ):
-            last = self._last = Job(mode, bounds, block.rows, cells, tuple(targets), order)
+        if last is None or not last.does(mode, bounds, block.rows, cells, targets, order):
+            last = self._last = Job(mode, bounds, block.rows, cells, targets, order)
         return last
 
     def _covers(self, group: Group) -> bool:
@@ -206,12 +224,11 @@ class TritonKernels(TorchKernels):
     def _goes_with(self, job: Job, block: Block) -> bool:
         """Return whether a block is of the layer after the last one that waits."""
         last = self._waiting[-1]
-        return (
-            job is self._job
-            and self._place[block.site] == self._place[last.site] + 1
-            and block.site.shape == last.site.shape
-            and block.values.dtype == last.values.dtype
-        )
+        if job is not self._job or block.values.dtype != last.values.dtype:
+            return False
+        place, _, shape = self._at(block.site)
+        before, _, like = self._at(last.site)
+        return place == before + 1 and shape == like
 
     def flush(self, codes: Tensor | None = None) -> None:
         """Launch the program that reads the values of the sites that wait."""
@@ -226,8 +243,9 @@ class TritonKernels(TorchKernels):
         neurons = site.groups * per_group
         parts = -(-neurons // BLOCK)
         part = self._texts_per_program(texts, parts * len(blocks), READERS)
-        sizes = (self._place[site], texts, neurons, per_group, columns, site.columns)
-        strides = (site.rows * site.columns, site.slots, self._start(site), self._slots)
+        place, start, _ = self._at(site)
+        sizes = (place, texts, neurons, per_group, columns, site.columns)
+        strides = (site.rows * site.columns, site.slots, start, self._slots)
         per_keep = columns if site.kind == "hidden" else 1
         rest = (job.cells, part, per_keep, no_cell(job.cells))
         addresses = [one.values.data_ptr() for one in blocks]
@@ -247,15 +265,15 @@ class TritonKernels(TorchKernels):
         site, heads = block.site, block.values
         whole, texts = block.length <= WHOLE_LENGTH, len(block.rows)
         tops, totals = (None, None) if whole else self._row_totals(heads, block.length)
-        states = (*heads[:3], heads.output, tops, totals, block.keep, codes)
-        addresses = self._addresses(states)
-        plan = self._planned(job, block.length, heads, tuple(one % 16 for one in addresses[:4]))
-        mine = self._place[site], self._start(site)
+        states, others = (*heads[:3], heads.output), (tops, totals, block.keep, codes)
+        addresses = [one.data_ptr() for one in states]
+        plan = self._planned(job, block.length, heads, tuple([one % 16 for one in addresses]))
+        place, start, _ = self._at(site)
         if plan.ready is None:
-            given = (*states, *mine, *plan.rest)
+            given = (*states, *others, place, start, *plan.rest)
             self._run(attend, plan.grid, given, plan.constants, plan.options, plan.kind)
         else:
-            plan.ready(*addresses, *mine, *plan.rest, *plan.constants)
+            plan.ready(*addresses, *self._addresses(others), place, start, *plan.rest)
         # Long texts, and the copies behind a small batch, which nobody reads.
         done = texts if whole else 0
         if done < len(heads.query):
@@ -292,7 +310,7 @@ class TritonKernels(TorchKernels):
         compiled = self._compiled.get((attend, constants, kind))
         if compiled is None:
             return plan
-        return plan._replace(rest=self._addresses(rest), ready=compiled[grid])
+        return plan._replace(rest=(*self._addresses(rest), *constants), ready=compiled[grid])
 
     def _texts_per_program(self, texts: int, programs: int, wanted: int) -> int:
         """Return how many texts a program takes, if there are some programs for each text.
@@ -301,9 +319,9 @@ class TritonKernels(TorchKernels):
         """
         return max(1, -(-texts * programs // (self._processors * wanted)), -(-texts // 65535))
 
-    def _start(self, site: Site) -> int:
-        """Return the first slot of a site."""
-        return int(self._spans[site.kind, site.layer][1].start)
+    def _at(self, site: Site) -> tuple[int, int, tuple[int, int, int]]:
+        """Return a site's place among all, its first slot and its shape; kept, as time matters."""
+        return self._about[site.kind, site.layer]
 
     def _row_totals(self, heads: Heads, length: int) -> tuple[Tensor, Tensor]:
         """Return the largest score of each row of attention, and the sum of its exponentials."""
@@ -341,9 +359,12 @@ class TritonKernels(TorchKernels):
 
     def _addresses(self, given: Sequence[Any]) -> tuple[Any, ...]:
         """Return where tensors are; other things as they are."""
+        nowhere = self._nowhere
         return tuple(
-            one.data_ptr() if isinstance(one, Tensor) else self._nowhere if one is None else one
-            for one in given
+            [
+                nowhere if one is None else one.data_ptr() if isinstance(one, Tensor) else one
+                for one in given
+            ]
         )
 
 

@@ -247,6 +247,13 @@ class TorchKernels(WindowKernels):
             ints = bits.view(len(plane), -1)[:, cell >> 6]
             ints |= ((plane >= 0) & (plane < NOBODY)).to(bits.dtype) << (cell & 63)
 
+    def new_bounds(self) -> Bounds:
+        ends = (
+            torch.full((self.layout.slots,), end, device=self.device)
+            for end in (math.inf, -math.inf)
+        )
+        return Bounds(*ends)
+
     def new_maps(self, n: int, cells: int) -> Tensor:
         one = self.new_bits(cells)
         return torch.zeros((n, len(one)), dtype=one.dtype, device=self.device)

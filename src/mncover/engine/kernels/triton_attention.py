@@ -21,7 +21,7 @@ from mncover.engine.kernels.triton_bins import (
     launched,
     odd_row,
     place_of,
-    report_rows,
+    report,
     scaled,
     stretch,
     take,
@@ -247,8 +247,8 @@ def attend(
                     slots, MASKED, FIRST, PTX,
                 )
                 # fmt: on
-    report_rows(faults, site, worst)
+    report(faults, site, worst)
     if MODE == WIDEN:
-        stretch(low, high, slot, lo, hi, valid & (lo <= hi))
+        stretch(low, high, slot, lo, hi, valid & (lo <= hi), PTX)
     if MODE == HIT:
         flush(bits, masked, state[4], slots, slot, state[0], state[1], MASKED, PTX)

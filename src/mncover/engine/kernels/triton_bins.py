@@ -21,6 +21,13 @@ NOBODY = tl.constexpr(2**31 - 1)
 _IF = "{ .reg .pred p; setp.ne.s32 p, %s, 0; @p red.relaxed.gpu.global.%s; mov.u32 $0, 0; }"
 OR = tl.constexpr(_IF % ("$2", "or.b32 [$1], $2"))
 MIN = tl.constexpr(_IF % ("$3", "min.s32 [$1], $2"))
+# Floats compare like integers, but for those below zero, which are the other way round.
+_IF_FLOAT = (
+    "{ .reg .pred p, n; setp.ne.s32 p, $3, 0; setp.lt.and.s32 n, $2, 0, p; "
+    "setp.ge.and.s32 p, $2, 0, p; @p red.relaxed.gpu.global.%s.s32 [$1], $2; "
+    "@n red.relaxed.gpu.global.%s.u32 [$1], $2; mov.u32 $0, 0; }"
+)
+LOWEST, HIGHEST = tl.constexpr(_IF_FLOAT % ("min", "max")), tl.constexpr(_IF_FLOAT % ("max", "min"))
 
 
 STATES = ("query", "key", "value", "output")
@@ -222,17 +229,36 @@ def fresh_state(
 
 
 @triton.jit
-def stretch(low, high, slot, lo, hi, valid):
-    """Stretch ranges in memory; the zero with a minus, which atomics take for very small, goes."""
-    tl.atomic_min(low + slot, tl.where(lo == 0, 0.0, lo), mask=valid, sem="relaxed")
-    tl.atomic_max(high + slot, tl.where(hi == 0, 0.0, hi), mask=valid, sem="relaxed")
+def end_at(at, value, wanted, HOW: tl.constexpr):
+    """Move ends of ranges in memory, where wanted."""
+    bits = value.to(tl.int32, bitcast=True)
+    _ = tl.inline_asm_elementwise(
+        HOW,
+        "=r,l,r,r",
+        [at.to(tl.int64), bits, wanted.to(tl.int32)],
+        tl.int32,
+        is_pure=False,
+        pack=1,
+    )
 
 
 @triton.jit
-def check(faults, site, row, values, valid):
-    """Remember the first text of a site with a value that is not finite."""
+def stretch(low, high, slot, lo, hi, valid, PTX: tl.constexpr):
+    """Stretch ranges in memory; the zero with a minus, which atomics take for very small, goes."""
+    lo, hi = tl.where(lo == 0, 0.0, lo), tl.where(hi == 0, 0.0, hi)
+    if PTX:
+        end_at(low + slot, lo, valid, LOWEST)
+        end_at(high + slot, hi, valid, HIGHEST)
+    else:
+        tl.atomic_min(low + slot, lo, mask=valid, sem="relaxed")
+        tl.atomic_max(high + slot, hi, mask=valid, sem="relaxed")
+
+
+@triton.jit
+def odd_value(worst, row, values, valid):
+    """Return the first text, per neuron, with a value that is not finite."""
     odd = valid & ~(tl.abs(values) <= FLOAT32_MAX)
-    tl.atomic_min(faults + site + tl.zeros_like(odd.to(tl.int32)), row, mask=odd, sem="relaxed")
+    return tl.minimum(worst, tl.where(odd, row, NOBODY))
 
 
 @triton.jit
@@ -246,6 +272,6 @@ def odd_row(worst, row, totals, valid):
 
 
 @triton.jit
-def report_rows(faults, site, worst):
-    """Remember the first text of a site with an odd row."""
+def report(faults, site, worst):
+    """Remember the first text of a site with something odd."""
     tl.atomic_min(faults + site + tl.zeros_like(worst), worst, mask=worst < NOBODY, sem="relaxed")

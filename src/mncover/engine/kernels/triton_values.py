@@ -13,13 +13,15 @@ import triton.language as tl
 from mncover.engine.kernels.triton_bins import (
     ENCODE,
     HIT,
+    NOBODY,
     WIDEN,
-    check,
     code_of,
     flush,
     fresh_state,
     launched,
+    odd_value,
     place_of,
+    report,
     scaled,
     stretch,
     take,
@@ -97,13 +99,14 @@ def read_values(
     begin = tl.program_id(1) * part
     end = tl.minimum(begin + part, texts)
     wide = (begin * 0).to(tl.int64)  # what is added to it has 64 bits
+    worst = tl.full([BLOCK], NOBODY, tl.int32)
     if MODE == WIDEN:
         for i in range(begin, end):
             v = tl.load(values + (i + wide) * neurons + x, mask=valid, other=0.0).to(tl.float32)
-            check(faults, site, tl.load(index + i), v, valid)
+            worst = odd_value(worst, tl.load(index + i), v, valid)
             lo = tl.where(v < lo, v, lo)
             hi = tl.where(v > hi, v, hi)
-        stretch(low, high, slot, lo, hi, valid)
+        stretch(low, high, slot, lo, hi, valid, PTX)
     else:
         ranges = scaled(lo, hi, bins)
         kept_at = inner // per_keep
@@ -114,7 +117,7 @@ def read_values(
             row = tl.load(index + i)
             place = place_of(row, numbers, which, FIRST)
             v = tl.load(values + at, mask=valid, other=0.0).to(tl.float32)
-            check(faults, site, row, v, valid)
+            worst = odd_value(worst, row, v, valid)
             code = code_of(v, ranges, bins, TIES)
             if MODE == ENCODE:
                 tl.store(codes + at, tl.where(code >= 0, code, none), mask=valid)
@@ -130,3 +133,4 @@ def read_values(
                 # fmt: on
         if MODE == HIT:
             flush(bits, masked, state[4], slots, slot, state[0], state[1], MASKED, PTX)
+    report(faults, site, worst)
