@@ -138,7 +138,7 @@ def test_what_the_machine_cannot_hold_is_refused_before_calibrating(
     assert main(files.run()) == 1
     said = capsys.readouterr().err
     assert "of memory for" in said
-    assert "1.0 kB are free: use a smaller max_length." in said
+    assert "1.0 kB are free: use a smaller max_length, or positions any or mean." in said
     monkeypatch.setattr(places, "free_memory", lambda: None)  # a system that does not say
     assert main(files.run("-q", "-o", str(files.folder / "x.mncover"))) == 0
 

@@ -180,6 +180,7 @@ def outcomes_of(
     pools: Sequence[Cases],
     budgets: Sequence[float],
 ) -> list[Outcome]:
+    """Return the outcome of every way at every budget, given failures and tests by pool."""
     outcomes = []
     for name, by_pool in found.items():
         for at, budget in enumerate(budgets):
