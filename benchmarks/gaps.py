@@ -11,8 +11,8 @@ tests hold too, so "used to" plants only those with these words. `foreign` takes
 sentences as the suite, and tells airline tweets, SNLI premises and MRPC sentences from SST-2 test
 sentences. Beside the ratio stand the distance alone, the signature's 32 dimensions, an encoder
 (all-MiniLM), and bins: values outside the range of half of the tests, and how rare a text's bins
-are among these. `cost` times the traffic of a command and a plain pass over its distinct texts, in
-turns, and says how much memory was taken.
+are among these. `cost` times what a command does with so many lines of traffic and a plain pass
+over their distinct texts, in turns, and says how much memory was taken.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import resource
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -37,12 +38,14 @@ from benchmarks.speed import BATCH
 from mncover.coverage import Coverage
 from mncover.data.signatures import learn_space, project
 from mncover.engine.batches import batches_by_length
+from mncover.engine.gaps import Seen, pass_by, run_tests, summed_up
 from mncover.engine.spaces import Space
 from mncover.engine.subject import Subject
 from mncover.selection.auroc import auroc
 from mncover.selection.gaps import (
     NEIGHBOURS,
     Reference,
+    Visits,
     benjamini_hochberg,
     unit_length,
 )
@@ -50,6 +53,7 @@ from mncover.selection.nearest import nearest
 from mncover.suites.formats import load_suite
 from mncover.suites.formats.records import Fields
 from mncover.suites.rows import Rows
+from mncover.suites.traffic import read_traffic
 from mncover.types import Text
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
@@ -244,30 +248,73 @@ def plain(subject: Subject, texts: Sequence[Text], length: int) -> None:
 
 
 def cost(shared: Path, lines: int) -> dict[str, float]:
-    """Time the traffic of a command and a plain pass over its distinct texts, in turns."""
-    from mncover.engine.gaps import pass_by, run_tests
+    """Time what a command does and a plain pass over the traffic's distinct texts, in turns.
 
+    `ratio` compares the traffic with the plain pass; `ratio of all` also counts reading the file,
+    running the tests, flagging and grouping, against a plain pass over traffic and tests.
+    """
     cov = coverage_of("minilm-sst2", shared)
     path = shared / "data/checklist/sentiment_suite.tar.gz"
     suite = Rows.of_suite(path, load_suite(path))
-    given = np.random.default_rng(0).choice(len(suite), lines)
-    texts, counts = np.unique([str(suite.texts[i]) for i in given], return_counts=True)
     space, length = Space.layer_of(cov.engine), cov.engine.settings.max_length
-    tests = run_tests(space, suite, 0)
-    parts = np.array_split(np.arange(len(texts)), 8)
-    seconds, memory = {"gaps": 0.0, "plain": 0.0}, []
-    for part in parts:
-        mine = [str(texts[i]) for i in part]
-        start = time.perf_counter()
-        pass_by(space, tests, mine, counts[part], None, FDR)
-        middle = time.perf_counter()
-        plain(cov.engine.subject, mine, length)
-        seconds["gaps"] += middle - start
-        seconds["plain"] += time.perf_counter() - middle
+    clock = Clock()
+    with TemporaryDirectory() as folder:
+        logs = write_traffic(suite, lines, Path(folder) / "logs.jsonl")
+        traffic = clock.time("reading", read_traffic, logs)
+    tests = clock.time("tests", run_tests, space, suite, 0)
+    clock.time("plain tests", plain, cov.engine.subject, tests.rows.texts, length)
+    seen, memory = [], []
+    for part in np.array_split(np.arange(len(traffic.texts)), 8):
+        mine, counts = [traffic.texts[i] for i in part], traffic.counts[part]
+        found = clock.time("gaps", pass_by, space, tests, mine, counts, None, FDR)
+        clock.time("plain", plain, cov.engine.subject, mine, length)
+        seen.append(found)
         memory.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
-    ratio = seconds["gaps"] / seconds["plain"]
-    ends = {"MB after an eighth": memory[0], "MB at the end": memory[-1]}
-    return {"texts": len(texts), **seconds, "ratio": ratio, **ends}
+    whole = joined(seen)
+    clock.time("finishing", summed_up, space, tests, traffic, whole, False, FDR, 0)
+    spent = clock.seconds
+    all_of_it = sum(spent[name] for name in ("reading", "tests", "gaps", "finishing"))
+    return {
+        "texts": len(traffic.texts),
+        **spent,
+        "ratio": spent["gaps"] / spent["plain"],
+        "ratio of all": all_of_it / (spent["plain"] + spent["plain tests"]),
+        "MB after an eighth": memory[0],
+        "MB at the end": memory[-1],
+    }
+
+
+class Clock:
+    """Adds up the seconds that things take, by name."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    def time(self, name: str, do: Callable[..., Any], *given: Any) -> Any:
+        """Do something, and add the time that it took."""
+        start = time.perf_counter()
+        found = do(*given)
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+        return found
+
+
+def write_traffic(suite: Rows, lines: int, path: Path) -> Path:
+    """Write so many texts of a suite, drawn with replacement, as a log file."""
+    given = np.random.default_rng(0).choice(len(suite), lines)
+    with path.open("w", encoding="utf-8") as file:
+        file.writelines(json.dumps({"text": suite.texts[i]}) + "\n" for i in given)
+    return path
+
+
+def joined(parts: Sequence[Seen]) -> Seen:
+    """Return what stays of traffic that passed by in parts."""
+    names = ("ratios", "nearest", "probabilities", "sketches", "trained")
+    columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    visits = Visits(parts[0].visits.reference)
+    for part in parts:
+        visits.near |= part.visits.near
+        visits.lines += part.visits.lines
+    return Seen(**columns, visits=visits)
 
 
 def show(found: dict[str, Any]) -> Table:

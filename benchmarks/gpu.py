@@ -14,6 +14,7 @@ other batch sizes.
 from __future__ import annotations
 
 import argparse
+import gc
 import time
 from collections.abc import Callable
 from contextlib import contextmanager
@@ -199,11 +200,14 @@ def alternate(ways: Ways, rounds: int) -> tuple[dict[str, list[float]], float]:
     peak: dict[str, float] = {}
     for number in range(rounds + 1):  # the first compiles
         for name in NAMES:
+            gc.collect()
             torch.cuda.synchronize()
             torch.cuda.reset_peak_memory_stats()
+            gc.disable()  # as timeit does: it comes when it comes, to whoever is running
             start = time.perf_counter()
             getattr(ways, name)()
             torch.cuda.synchronize()
+            gc.enable()
             peak[name] = torch.cuda.max_memory_allocated() / 2**20
             if number:
                 seconds[name].append(time.perf_counter() - start)

@@ -4,9 +4,9 @@
 
 SUITE is CheckList's sentiment suite, VERSIONS `sentiment.npz`: the verdicts and probabilities of
 several versions of two models on all of its cases. For each new version, plans are drawn from the
-old ones' outputs alone, and what they estimate is compared with the known rates. Errors are root
-mean squares in points over the tests with at least 100 judged cases; beside them stands
-proportional sampling, the plain share of failures among 5 % of each test.
+old ones' outputs alone (by those of the first of them), and what they estimate is compared with the
+known rates. Errors are root mean squares in points over the tests with at least 100 judged cases;
+beside them stands proportional sampling, the plain share of failures among 5 % of each test.
 """
 
 from __future__ import annotations

@@ -16,18 +16,21 @@ import torch
 
 Neuron = tuple[str, int, int, int, int]  # kind, layer, group, row, column
 Hit = tuple[Neuron, int]
+Layers = tuple[int, ...] | None
 
 COPIES = 64
 
 
-def activations(model: Any, tokenizer: Any, text: Any, max_length: int) -> dict[Neuron, float]:
+def activations(
+    model: Any, tokenizer: Any, text: Any, max_length: int, layers: Layers = None
+) -> dict[Neuron, float]:
     """Return the value of every neuron that a text touches."""
-    hidden, attention, causal = states(model, tokenizer, text, max_length)
+    hidden, attention, causal = states(model, tokenizer, text, max_length, layers)
     values: dict[Neuron, float] = {}
     for layer, tensor in enumerate(hidden):
         for (t, d), value in each(tensor):
             values["hidden", layer, 0, t, d] = value
-    for layer, tensor in enumerate(attention, start=1):
+    for layer, tensor in attention.items():
         for (k, i, j), value in each(tensor):
             if not (causal and j > i):  # looking ahead is zero by construction: no neuron
                 values["attention", layer, k, i, j] = value
@@ -40,8 +43,11 @@ def each(tensor: Any) -> Any:
         yield index, tensor[index].item()
 
 
-def states(model: Any, tokenizer: Any, text: Any, max_length: int) -> Any:
-    """Return what Hugging Face gives for one text: hidden states, attentions, causal or not."""
+def states(model: Any, tokenizer: Any, text: Any, max_length: int, layers: Layers = None) -> Any:
+    """Return what Hugging Face gives for one text: hidden states, attentions, causal or not.
+
+    `layers` are those with attention weights; None means all of them.
+    """
     # Copies of the text, of which the first is used: a lone row is rounded differently by the
     # CPU's libraries, and a neuron on the very edge of a bin would tell the difference.
     first, second = (text, None) if isinstance(text, str) else text
@@ -50,27 +56,52 @@ def states(model: Any, tokenizer: Any, text: Any, max_length: int) -> Any:
     module = model.get_encoder() if model.config.is_encoder_decoder else model
     accepted = inspect.signature(module.forward).parameters
     inputs = {k: v for k, v in inputs.items() if k in accepted}
-    module.set_attn_implementation("eager")
+    wanted = layers is None or bool(layers)
+    if wanted:
+        module = eager(module)
     with torch.no_grad():
-        output = module(**inputs, output_hidden_states=True, output_attentions=True)
-    causal = all(bool((a.triu(1) == 0).all()) for a in output.attentions)
+        options = {"use_cache": False} if "use_cache" in accepted else {}
+        options |= {"output_hidden_states": True, "output_attentions": wanted}
+        output = module(**inputs, **options)
     hidden = [h[0].float() for h in output.hidden_states]
-    return hidden, [a[0].float() for a in output.attentions], causal
+    given = [a[0].float() for a in output.attentions] if wanted else []
+    every = range(1, len(hidden))
+    if len(given) == len(every):
+        given = [given[layer - 1] for layer in layers or every]
+    attention = dict(zip(layers or every, given, strict=False))
+    causal = all(bool((a.triu(1) == 0).all()) for a in attention.values())
+    return hidden, attention, causal
+
+
+def eager(module: Any) -> Any:
+    """Return a model that computes its attention weights; some have to be made anew for that."""
+    module.set_attn_implementation("eager")
+    if module.config._attn_implementation == "eager":
+        return module
+    made = type(module)._from_config(module.config, attn_implementation="eager").eval()
+    made.load_state_dict(module.state_dict())
+    return made
 
 
 class SlowCover:
     """Ranges as two dictionaries, coverage as a set of (neuron, bin)."""
 
-    def __init__(self, model: Any, tokenizer: Any, bins: int, max_length: int) -> None:
+    def __init__(
+        self, model: Any, tokenizer: Any, bins: int, max_length: int, layers: Layers = None
+    ) -> None:
         self.subject = model, tokenizer
         self.bins = bins
         self.max_length = max_length
+        self.layers = layers  # with attention weights
         self.low: dict[Neuron, float] = {}
         self.high: dict[Neuron, float] = {}
 
+    def activations(self, text: Any) -> dict[Neuron, float]:
+        return activations(*self.subject, text, self.max_length, self.layers)
+
     def calibrate(self, texts: list[Any]) -> None:
         for text in texts:
-            for neuron, value in activations(*self.subject, text, self.max_length).items():
+            for neuron, value in self.activations(text).items():
                 self.low[neuron] = min(value, self.low.get(neuron, math.inf))
                 self.high[neuron] = max(value, self.high.get(neuron, -math.inf))
 
@@ -86,7 +117,7 @@ class SlowCover:
 
     def hits(self, text: Any) -> set[Hit]:
         found = set()
-        for neuron, value in activations(*self.subject, text, self.max_length).items():
+        for neuron, value in self.activations(text).items():
             number = self.bin_of(neuron, value)
             if number is not None:
                 found.add((neuron, number))

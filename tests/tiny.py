@@ -47,7 +47,7 @@ def texts(n: int, seed: int = 0, longest: int = 12, pairs: bool = False) -> list
     return [(one(), one()) for _ in range(n)] if pairs else [one() for _ in range(n)]
 
 
-def _wild(model: Any, seed: int) -> Any:
+def wild(model: Any, seed: int = 0) -> Any:
     """Give a model large random weights, so that its attention is far from uniform."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -206,4 +206,4 @@ BUILDERS: dict[str, Callable[[], Any]] = {
 def make(name: str, seed: int = 0) -> tuple[Any, Any]:
     """Return a tiny random model of an architecture, and a tokenizer that fits it."""
     torch.manual_seed(seed)
-    return _wild(BUILDERS[name](), seed), tokenizer(special_tokens=name not in DECODERS)
+    return wild(BUILDERS[name](), seed), tokenizer(special_tokens=name not in DECODERS)

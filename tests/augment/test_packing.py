@@ -15,8 +15,8 @@ from mncover import Coverage
 from mncover.augment.judge import embedded
 from mncover.augment.packing import PACKED, Packing, find_packing, groups_of, packs
 from mncover.engine.engine import Engine
+from mncover.engine.probe import find_taps
 from mncover.engine.subject import MIN_TOKENS, Subject
-from mncover.engine.taps import find_taps
 from mncover.errors import ActivationError
 from tests import tiny
 from tests.masks.test_mncover import random_masks
@@ -82,7 +82,7 @@ def test_a_model_with_a_window_is_packed_as_far_as_the_window_reaches() -> None:
         global_attn_every_n_layers=3,
     )
     torch.manual_seed(0)
-    model = tiny._wild(hf.ModernBertForSequenceClassification(config), 0)
+    model = tiny.wild(hf.ModernBertForSequenceClassification(config))
     engine = engine_for(model, tiny.tokenizer())
     packing = packing_of(engine)
     assert packing.reach == MAX_LENGTH // 2

@@ -12,11 +12,15 @@ import pytest
 import torch
 
 from mncover.cli import main
+from mncover.coverage import Coverage
 from mncover.engine import gaps as engine_gaps
 from mncover.engine.loading import quiet_loading
+from mncover.errors import SettingsError, TextError
+from mncover.report.gaps import to_json
 from mncover.selection.finder import Finder
 from mncover.selection.gaps import Reference, benjamini_hochberg
-from mncover.suites.formats import save_suite
+from mncover.selection.journal import journal_path
+from mncover.suites.formats import read_records, save_suite
 from tests import tiny
 from tests.cli.test_commands import error_of
 from tests.folders import Material, suite_of, write_material
@@ -121,6 +125,98 @@ def test_next_accepts_the_flagged_texts(material: Material) -> None:
     batch = [json.loads(line) for line in Path("batch.jsonl").read_text().splitlines()]
     assert len(batch) == 5
     assert Finder(Path("flagged.mncover")).has_inside
+
+
+@pytest.mark.parametrize("name", ["flagged.jsonl", "flagged.csv", "flagged.tsv.gz"])
+def test_next_accepts_the_file_to_label_in_every_format(
+    material: Material, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    assert main(command(material, "-o", name)) == 0
+    assert f"mncover next {name} --review" in " ".join(capsys.readouterr().out.split())
+    assert main(["next", name, "-n", "5", "-o", "batch.jsonl"]) == 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert f"{name} has no signatures" in said
+    assert "repeat `mncover gaps` with --train" in said
+    batch = [json.loads(line) for line in Path("batch.jsonl").read_text().splitlines()]
+    finder = Finder(Path(name))
+    assert len(batch) == 5
+    records = list(read_records(Path(name)))
+    assert len(finder.numbers) == len(records)
+    for item in batch:
+        _, record = records[item["case"]]
+        assert (item["text"], item["answer"]) == (record["text"], record["answer"])
+        assert item["confidence"] == pytest.approx(float(record["confidence"]), abs=1e-4)
+    batch[0]["verdict"] = "wrong"
+    Path("told.jsonl").write_text("\n".join(map(json.dumps, batch)))
+    assert main(["next", name, "-n", "5", "--verdicts", "told.jsonl", "-q"]) == 0
+    assert len(Finder(name, journal=journal_path(Path(name))).journal.verdicts) == 1
+    assert main(["found", name, "-q"]) == 0
+    # Verdicts are about this file, so it is not written again.
+    assert "holds verdicts on" in error_of(capsys, *command(material, "-o", name))
+
+
+def test_labels_that_were_filled_in_judge_a_batch_of_flagged_texts(material: Material) -> None:
+    assert main(command(material, "-o", "flagged.jsonl", "-q")) == 0
+    rows = [json.loads(line) for line in Path("flagged.jsonl").read_text().splitlines()]
+    for row in rows:
+        row["label"] = "LABEL_1"
+    Path("flagged.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    assert main(["next", "flagged.jsonl", "-n", "100", "-q"]) == 0
+    assert main(["next", "flagged.jsonl", "-n", "100", "--judge", "-q"]) == 0
+    verdicts = Finder("flagged.jsonl", journal="flagged.verdicts.jsonl").journal.verdicts
+    wrong = {case for case, verdict in verdicts.items() if verdict == "wrong"}
+    assert wrong == {case for case, row in enumerate(rows) if row["answer"] != "LABEL_1"}
+    assert len(verdicts) == len(rows)
+
+
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        (['{"text": "good"}'], "line 1: no field 'probabilities': give a data file, or the texts"),
+        (['{"text": "good", "probabilities": 3}'], "must be a JSON object of classes and shares"),
+        (['{"text": "good", "probabilities": {"a": 7}}'], "must be a JSON object of classes"),
+        (
+            [
+                '{"text": "good", "probabilities": {"a": 0.4, "b": 0.6}}',
+                '{"text": "bad", "probabilities": {"a": 0.4, "c": 0.6}}',
+            ],
+            "different classes",
+        ),
+        (
+            ['{"text": "good", "label": "x", "probabilities": {"a": 0.4, "b": 0.6}}'],
+            "'x' is none of",
+        ),
+    ],
+)
+def test_next_refuses_files_that_gaps_did_not_write(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    lines: list[str],
+    why: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("texts.jsonl").write_text("\n".join(lines))
+    assert why in error_of(capsys, "next", "texts.jsonl")
+
+
+def test_the_method_finds_what_the_command_finds(
+    material: Material, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(command(material, "--train", str(material.train), "--json")) == 0
+    told = json.loads(capsys.readouterr().out)
+    cov = Coverage(str(material.model), max_length=16, progress=False)
+    found = cov.gaps(str(material.suite), Path("logs.jsonl"), str(material.train))
+    same = json.loads(json.dumps(to_json(found)))
+    assert same == told
+    lines = [{"said": t} for t in [*NORMAL[400:], *STRANGE, *STRANGE[:10]]]
+    handed = cov.gaps(material.suite, lines, text="said", space=cov)
+    assert handed.space.startswith("encoder")
+    assert (handed.traffic, handed.lines, handed.texts) == ("", found.lines, found.texts)
+    with pytest.raises(SettingsError, match="between 0 and 1"):
+        cov.gaps(material.suite, ["a text"], fdr=10)
+    with pytest.raises(TextError, match="no text was given"):
+        cov.gaps(material.suite, [])
 
 
 def test_the_gate_and_a_sample(material: Material, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,8 +12,8 @@ import pytest
 from mncover.cli import main
 from mncover.coverage import Coverage
 from mncover.data.store import CoverageData
-from mncover.selection.estimates import estimates_of
 from mncover.selection.planfile import plan_of
+from mncover.selection.planned_runs import estimates_of
 from mncover.suites.expectations import Expectation
 from mncover.suites.formats import load_suite, save_suite
 from mncover.suites.model import Case, Suite, Test
@@ -189,10 +189,65 @@ def test_gates_check_estimates_and_leave_chance_alone(
         assert (estimated in said) == (code == 2)
 
 
-def test_a_part_of_a_plan_gives_no_estimates(material: Material) -> None:
+def test_a_part_of_a_plan_estimates_its_tests_and_says_what_is_missing(
+    material: Material, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(planned("--quiet")) == 0
-    assert main(small_run(material, "--quiet", "--test", "sentences")) == 0
-    assert Coverage.load("new.mncover").result().estimates == ()
+    capsys.readouterr()
+    assert main(small_run(material, "--test", "sentences")) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    left = len(load_suite(Path("small.jsonl"))["in [other] words"].cases) + 8
+    assert (
+        f"Not run yet: {left} cases of the plan, so nothing is estimated for words, "
+        "in [other] words." in shown
+    )
+    rate, low, high = rates_of(Coverage.load("new.mncover").data)["sentences"]
+    truth = {c.name: c.failure_rate for c in Coverage.load("run.mncover").result().contexts}
+    assert rate is not None
+    assert truth["sentences"] is not None
+    assert low <= truth["sentences"] <= high
+    assert main(["json", "new.mncover"]) == 0
+    estimates = json.loads(capsys.readouterr().out)["estimates"]
+    assert [one["missing"] for one in estimates] == [8, 0, left - 8, left]
+    assert [one["estimated_failure_rate"] for one in estimates] == [None, rate, None, None]
+    gates = ["--max-failing", "1%", "--max-failing-test", "words=1%"]
+    assert main(["report", "new.mncover", *gates]) == 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert "not all cases of the plan were run, so --max-failing was not checked" in said
+    assert "words: not run, so --max-failing-test was not checked" in said
+
+
+def test_parts_of_a_plan_give_all_estimates_once_they_are_combined(
+    material: Material, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(planned("--quiet")) == 0
+    assert main(small_run(material, "--quiet")) == 0
+    whole = rates_of(Coverage.load("new.mncover").data)
+    files = []
+    for number, part in enumerate((["words", "sentences"], ["in [other] words"])):
+        files.append(f"{number}.mncover")
+        named = [word for name in part for word in ("--test", name)]
+        assert main([*small_run(material, "--quiet", *named), "-o", files[-1]]) == 0
+        assert rates_of(Coverage.load(files[-1]).data)[""][0] is None
+    assert main(["combine", *files, "-o", "both.mncover", "-q"]) == 0
+    assert rates_of(Coverage.load("both.mncover").data) == whole
+    capsys.readouterr()
+    assert main(["report", "both.mncover"]) == 0
+    assert "Not run yet" not in capsys.readouterr().out
+
+
+def test_a_test_with_a_missing_case_is_not_estimated(material: Material) -> None:
+    assert main(planned("--quiet")) == 0
+    # Only a part of each test is run, as if somebody had stopped it.
+    assert main(small_run(material, "--quiet", "--limit", "30")) == 0
+    found = {one.test: one for one in estimates_of(Coverage.load("new.mncover").data)}
+    small = load_suite(Path("small.jsonl"))
+    assert found[""].run == 30
+    assert found[""].missing == small.cases - 30
+    for test in small.tests:
+        assert found[test.name].run + found[test.name].missing == len(test.cases)
+        assert found[test.name].rate is None
+        assert (found[test.name].low, found[test.name].high) == (0.0, 1.0)
 
 
 def test_two_earlier_runs_are_both_used(material: Material) -> None:

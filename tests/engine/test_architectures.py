@@ -2,32 +2,60 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 import torch
 
 from mncover.coverage import Coverage
+from mncover.engine.probe import find_taps
 from mncover.engine.subject import Subject
-from mncover.engine.taps import find_taps
 from mncover.errors import ModelError
 from tests import tiny
+from tests.architectures import (
+    LEFT_OUT,
+    NOT_CAUSAL,
+    PAGE,
+    REFUSED,
+    TABLE,
+    make,
+    page_table,
+    page_with_table,
+)
 from tests.slow import SlowCover, count, states
 
 ALL = sorted(tiny.BUILDERS)
+PROMISED = """
+    bart big_bird bloom convbert deberta-v2 falcon flaubert funnel gemma2 gemma3 gpt_neox gptj
+    longformer mamba mistral mixtral mobilebert modernbert nystromformer phi3 qwen2 qwen3 rembert
+    roformer squeezebert t5 xlnet
+"""
 
 
 def assert_equals_slow(name: str, bins: int, max_length: int, pairs: bool, n: int = 12) -> None:
-    model, tokenizer = tiny.make(name)
+    assert_model_equals_slow(*tiny.make(name), None, bins, max_length, pairs, n)
+
+
+def assert_model_equals_slow(
+    model: Any,
+    tokenizer: Any,
+    layers: tuple[int, ...] | None,
+    bins: int = 10,
+    max_length: int = 16,
+    pairs: bool = False,
+    n: int = 6,
+) -> None:
     train, tests = tiny.texts(n, 1, pairs=pairs), tiny.texts(n, 2, pairs=pairs)
     tests += train[:2]  # values on the very edge of their range
     cov = Coverage(model, tokenizer, bins=bins, max_length=max_length)
     result = cov.calibrate(train, cache=False).update(tests).result()
-    slow = SlowCover(model, tokenizer, bins, max_length)
+    slow = SlowCover(model, tokenizer, bins, max_length, layers)
     slow.calibrate(train)
     hits = slow.union(tests)
     assert result.word.covered == count(hits, "hidden") > 0
-    assert result.attention.covered == count(hits, "attention") > 0
+    assert result.attention.covered == count(hits, "attention")
+    assert (result.attention.covered > 0) == (layers != ())
     assert result.word.reachable == slow.reachable("hidden")
     assert result.attention.reachable == slow.reachable("attention")
     for site in result.sites:
@@ -77,7 +105,7 @@ def test_taps_see_exactly_hugging_faces_own_states(name: str) -> None:
     assert len(seen) == len(hidden) + len(attention)
     for layer, values in enumerate(hidden):
         torch.testing.assert_close(seen["hidden", layer], values, rtol=0, atol=1e-6)
-    for layer, values in enumerate(attention, start=1):
+    for layer, values in attention.items():
         torch.testing.assert_close(seen["attention", layer], values, rtol=0, atol=1e-6)
 
 
@@ -149,14 +177,34 @@ def test_no_hook_survives_an_exception_in_the_model() -> None:
     assert fingerprint(model) == before
 
 
-def test_a_model_without_attention_is_refused() -> None:
-    import transformers as hf
+@pytest.mark.parametrize("name", sorted(TABLE))
+def test_an_architecture_is_measured_as_the_table_says(name: str) -> None:
+    row = TABLE[name]
+    model, tokenizer = make(name, row.causal)
+    if row.refused:
+        with pytest.raises(ModelError, match=re.escape(row.because)) as refusal:
+            Coverage(model, tokenizer, max_length=16)
+        assert "\n" not in str(refusal.value)
+        return
+    taps = find_taps(Subject(model, tokenizer))
+    assert taps.causal == row.causal
+    assert row.because in taps.note
+    assert bool(row.because) == bool(taps.note)
+    sites = taps.layout(16).sites
+    assert tuple(site.layer for site in sites if site.kind == "attention") == row.layers
+    assert_model_equals_slow(model, tokenizer, row.layers)
 
-    config = hf.MambaConfig(
-        vocab_size=len(tiny.VOCABULARY), hidden_size=8, num_hidden_layers=2, state_size=4
-    )
-    with pytest.raises(ModelError, match="cannot be measured"):
-        Coverage(hf.MambaModel(config), tiny.tokenizer(False), max_length=16)
+
+def test_the_table_has_every_architecture_that_was_promised() -> None:
+    assert set(PROMISED.split()) <= TABLE.keys()
+
+
+def test_the_page_has_the_table() -> None:
+    written = PAGE.read_text(encoding="utf-8")
+    assert written == page_with_table(), "python -m tests.architectures --write"
+    assert page_table() in written
+    for name in {*LEFT_OUT, *NOT_CAUSAL, *REFUSED}:
+        assert re.search(rf"^\|.*\b{name}\b", written, re.M), name
 
 
 def test_something_that_is_no_model_is_refused() -> None:

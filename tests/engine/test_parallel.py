@@ -22,8 +22,8 @@ from mncover.engine.batches import (
     parallel,
     workers_on,
 )
+from mncover.engine.probe import find_taps
 from mncover.engine.subject import Subject
-from mncover.engine.taps import find_taps
 from mncover.errors import ActivationError
 from tests import tiny
 

@@ -88,7 +88,7 @@ def test_sites_of_a_real_model_are_hugging_faces_own(model: Path, shared: Path) 
     hidden, attention, _ = states(engine.subject.model, engine.subject.tokenizer, text, 128)
     for layer, values in enumerate(hidden):
         torch.testing.assert_close(seen["hidden", layer], values, rtol=0, atol=1e-5)
-    for layer, values in enumerate(attention, start=1):
+    for layer, values in attention.items():
         torch.testing.assert_close(seen["attention", layer], values, rtol=0, atol=1e-5)
 
 

@@ -22,7 +22,7 @@ def gaps_of(spots: int) -> Gaps:
     """Return gaps in three groups, on a map of so many texts."""
     rng = np.random.default_rng(0)
     flagged = tuple(
-        Flagged(f"{NASTY} {i}", 2, 0.001, 1.5, i % 3, "negative", 0.9, 0.2, NASTY, NASTY, True)
+        Flagged(f"{NASTY} {i}", 2, 0.001, 1.5, i % 3, "negative", 0.9, 0.2, NASTY, NASTY, True, {})
         for i in range(90)
     )
     kinds = rng.choice(["test", "within", "beyond"], spots - len(flagged))

@@ -190,7 +190,7 @@ def test_groups_are_the_clumps_with_the_largest_first() -> None:
 
 
 def flagged(group: int, count: int, answer: str, trained: bool | None) -> Flagged:
-    return Flagged("x", count, 0.1, 2, group, answer, 0.9, count / 10, "y", "t", trained)
+    return Flagged("x", count, 0.1, 2, group, answer, 0.9, count / 10, "y", "t", trained, {})
 
 
 def test_a_group_counts_texts_and_lines() -> None:

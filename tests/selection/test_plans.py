@@ -286,7 +286,7 @@ def test_estimates_equal_those_of_a_slow_and_obvious_way(judged: float) -> None:
     verdicts = next_verdicts(earlier, 1, judged)[plan.drawn.cases]
     found = estimate(plan, verdicts, folds(plan))
     expected = slow_estimates(plan, verdicts, folds(plan))
-    assert [one.rate for one in found[:-1]] == pytest.approx(expected, abs=1e-6)
+    assert [one.rate for one in found[:-1]] == pytest.approx(expected, abs=1e-5)
     assert found[-1].test == ""
     assert all(one.low <= one.rate <= one.high for one in found if one.rate is not None)
 
@@ -332,6 +332,54 @@ def test_intervals_hold_in_a_simulation_and_are_not_idle() -> None:
     assert 0.92 <= np.mean(held) <= 0.99
     # Without strata and regression as many cases give 1.96 * sqrt(0.25 * 0.75 / 80) on each side.
     assert np.mean(widths) < 2 * 1.96 * np.sqrt(0.25 * 0.75 / 80)
+
+
+@pytest.mark.parametrize("neighbours", [True, False])
+def test_cases_of_one_template_do_not_make_intervals_too_short(neighbours: bool) -> None:
+    # On the new version whole templates of 25 cases fail, which no earlier run foretold. Cases are
+    # drawn one by one from a suite that is given, so the interval needs no term for templates.
+    suite = suite_of(1000, 1500)
+    earlier = earlier_of(suite)
+    strata = strata_of(outlook(earlier), 240)
+    template = np.arange(2500) // 25 if neighbours else np.arange(2500) % 100
+    held, errors = [], []
+    for seed in range(100):
+        rng = np.random.default_rng(500 + seed)
+        broken = rng.random(100) < 0.3
+        verdicts = np.where(broken[template], FAILS, PASSES).astype(np.int8)
+        plan = Plan("", ("m",), LABELS, 0, earlier, draw(strata, seed))
+        for test, one in enumerate(estimate(plan, verdicts[plan.drawn.cases], folds(plan))[:-1]):
+            truth = float((verdicts[earlier.test == test] == FAILS).mean())
+            held.append(one.low <= truth <= one.high)
+            errors.append((one.rate or 0.0) - truth)
+    assert np.mean(held) >= 0.93
+    assert abs(np.mean(errors)) <= 4 * np.std(errors) / np.sqrt(len(errors))
+
+
+def test_a_second_run_that_is_a_stranger_does_no_harm() -> None:
+    suite = suite_of(400, 900)
+    known, stranger = earlier_of(suite), earlier_of(suite, seed=9)
+    columns = [
+        np.concatenate([getattr(one, name) for one in (known, stranger)])
+        for name in ("verdicts", "fails", "judged")
+    ]
+    both = Earlier(known.tests, known.test, *columns)
+    strata = strata_of(outlook(known), 160)
+    again = strata_of(outlook(both), 160)
+    for name in ("stratum", "taken"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(strata, name))
+    assert both.rates == known.rates  # the first run is the one to compare with
+    assert both.rate == known.rate
+    errors: dict[int, list[float]] = {1: [], 2: []}
+    for seed in range(60):
+        verdicts = next_verdicts(known, 2000 + seed)
+        for earlier in (known, both):
+            plan = Plan("", ("m",), LABELS, 0, earlier, draw(strata, seed))
+            for test, one in enumerate(estimate(plan, verdicts[plan.drawn.cases], folds(plan))[:2]):
+                truth = float((verdicts[earlier.test == test] == FAILS).mean())
+                errors[len(earlier.verdicts)].append((one.rate or 0.0) - truth)
+    alone, together = (float(np.sqrt(np.mean(np.square(errors[n])))) for n in (1, 2))
+    assert together <= 1.1 * alone
 
 
 def test_a_test_run_whole_is_exact_and_one_without_judged_cases_says_nothing() -> None:

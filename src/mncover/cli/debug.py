@@ -101,7 +101,9 @@ def show_data(file: o.DataFile = None, *, config: Config) -> None:
 
 
 def _attention(taps: Taps, pooled: bool) -> str:
-    """Say who computes attention, and why."""
+    """Say who computes attention, and why; or why it is not read."""
+    if taps.without_because:
+        return f"not read: {taps.without_because}"
     if not taps.heads:
         return "not read"
     if taps.fused:

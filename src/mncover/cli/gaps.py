@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from mncover.cli import options as o
 from mncover.cli.checks import check_measuring, check_paths
@@ -24,16 +24,13 @@ from mncover.suites.rows import Rows
 from mncover.suites.traffic import MOST, read_traffic
 from mncover.types import display_percent
 
-if TYPE_CHECKING:
-    from mncover.engine.spaces import Space
-
 DATA_FILE = ".mncover"
 TRAFFIC = "What people sent to the model: a file of texts, one record a line."
 SPACE = "Where texts are compared: middle, last, the number of a layer, or an encoder's folder."
 FDR = "How many of the flagged texts may be false alarms."
 LIMIT = "Look at N lines, drawn at random."
 BELOW = "Exit with 2 if less of the traffic is within reach of a test."
-OUTPUT = "Write the flagged texts: .jsonl, .csv or .tsv to label, .mncover for `mncover next`."
+OUTPUT = "Write the flagged texts, to label or for `mncover next`: .jsonl, .csv, .tsv or .mncover."
 
 
 @o.configured(
@@ -62,11 +59,10 @@ def gaps(
     _check(model, config, suite, traffic, output, html)
     tests = o.suite_texts(suite, config)
     given = read_traffic(traffic, _fields(suite, traffic, config), limit, seed)
-    train = o.train_texts(config) if config.train is not None else []
-    from mncover.engine.gaps import find_gaps
-
+    train = None if config.train is None else o.train_texts(config)
     cov = o.coverage_for(model, config, quiet)
-    found = find_gaps(_space(cov, space, config, quiet), tests, given, traffic, train, rate, seed)
+    where = _space(space, config, quiet)
+    found = cov.gaps(tests, given, train, space=where, fdr=rate, seed=seed)
     if output is not None and found.flagged:
         _write(cov, found, output, config)
     if html is not None:
@@ -105,8 +101,7 @@ def _check(
         return
     if output.suffix != DATA_FILE:
         check_flagged(output)
-        return
-    if config.train is None:
+    elif config.train is None:
         raise SettingsError(f"{output}: a data file needs the training texts: give --train FILE.")
     if journal_path(output).exists():
         raise SettingsError(
@@ -122,12 +117,11 @@ def _fields(suite: Path, traffic: Path, config: Config) -> Fields:
     return Fields()
 
 
-def _space(cov: Coverage, asked: str, config: Config, quiet: bool) -> Space:
-    from mncover.engine.spaces import Space
-
+def _space(asked: str, config: Config, quiet: bool) -> str | Coverage:
+    """Return the space as it was asked for, or the encoder that a folder holds."""
     if asked in ("middle", "last") or asked.isdigit() or not Path(asked).is_dir():
-        return Space.layer_of(cov.engine, asked)
-    return Space.of_encoder(cov.engine, o.coverage_for(asked, config, quiet).engine)
+        return asked
+    return o.coverage_for(asked, config, quiet)
 
 
 def _write(cov: Coverage, found: Gaps, output: Path, config: Config) -> None:
@@ -149,7 +143,8 @@ def _tell(found: Gaps, output: Path | None, html: Path | None) -> None:
         then = (
             f"judge them with: mncover next {output} --review"
             if output.suffix == DATA_FILE
-            else "fill in the field 'label' with the right class, and run them with the suite"
+            else "fill in the field 'label' with the right class and run them with the suite, or "
+            f"judge them with: mncover next {output} --review"
         )
         say(f"{output}: {len(found.flagged):,} texts; {then}.")
     if html is not None:

@@ -14,7 +14,7 @@ from rich.text import Text as Line
 
 from mncover.cli import options as o
 from mncover.cli.checks import check_paths
-from mncover.cli.options import Config, flag, option, written
+from mncover.cli.options import Config, argument, flag, option, written
 from mncover.cli.review import Review, require_terminal
 from mncover.errors import DataFileError, SettingsError
 from mncover.report.screen import Screen, in_json, say
@@ -23,6 +23,7 @@ from mncover.selection.batches import EXPLORE
 from mncover.selection.batchfile import check_replaceable, read_verdicts, record_of, write_batch
 from mncover.selection.cases import cases_of
 from mncover.selection.finder import Batch, Finder
+from mncover.selection.flaggedfile import is_flagged
 from mncover.selection.journal import Verdict, journal_path
 from mncover.suites.judging import FAILS, NOT_JUDGED
 from mncover.types import counted, display_percent, shorten, visible
@@ -32,10 +33,13 @@ FILLED = "A file with verdicts, such as a batch that was filled in; repeatable."
 OUTPUT = "The batch to write (.jsonl, .csv or .tsv; .gz too); the screen if not given."
 JUDGE = "Take verdicts on the last batches from the suite's expectations or labels: a rehearsal."
 REVIEW = "Judge in the terminal: one case at a time, a key for each verdict."
+FILE = "The data file, or texts that `mncover gaps -o` wrote; run.mncover if not given."
 OUTSIDE = (
-    "The data file has no signatures, so cases are chosen by the model's outputs alone, which "
-    "finds fewer failures. To have them, repeat `mncover run` without --no-signatures."
+    "{path} has no signatures, so cases are chosen by the model's outputs alone, which finds fewer "
+    "failures. To have them, {how}."
 )
+RUN_AGAIN = "repeat `mncover run` without --no-signatures"
+WRITE_DATA = "repeat `mncover gaps` with --train and `-o FILE.mncover`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +56,7 @@ class News:
 
 @o.configured()
 def next(
-    file: o.DataFile = None,
+    file: Annotated[Path | None, argument(FILE, "FILE")] = None,
     verdicts: Annotated[list[Path] | None, option(FILLED, "FILE")] = None,
     number: Annotated[int, option("Cases in the batch.", "N", "--number", "-n", min=1)] = SIZE,
     output: Annotated[Path | None, written(OUTPUT)] = None,
@@ -76,7 +80,8 @@ def next(
     check_paths(file=output, reads=(path,))
     finder = _finder(path, explore, seed)
     if not finder.has_inside:
-        o.speaker(quiet)(OUTSIDE)
+        how = WRITE_DATA if is_flagged(path) else RUN_AGAIN
+        o.speaker(quiet)(OUTSIDE.format(path=path, how=how))
     told = _told(finder, verdicts or [], path if judge else None)
     if output is not None:
         check_replaceable(output, finder)

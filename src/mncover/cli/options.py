@@ -271,6 +271,8 @@ def coverage_for(model: str, config: Config, quiet: bool, signatures: bool = Tru
     cov = Coverage(model, **settings, **loading(config, quiet))
     if words := cov.engine.setups.room.words(config.max_length):
         speaker(quiet)(words)
+    if cov.engine.taps.note:
+        speaker(quiet)(cov.engine.taps.note)
     return cov
 
 

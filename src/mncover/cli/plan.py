@@ -28,7 +28,7 @@ from mncover.selection.planfile import Plan
 from mncover.selection.planner import Planner, planner_of
 from mncover.suites.formats import save_suite
 
-RUNS = "Data files of earlier runs of the whole suite; the last is the one to compare with."
+RUNS = "Data files of earlier runs of the whole suite; the first is the one to compare with."
 OUTPUT = "The small suite to write (.jsonl, .jsonl.gz); only show the table if not given."
 IDS = "Write the drawn cases too: .json for lm-evaluation-harness, .txt as a plain list."
 PLOT = "Draw the expected error against the budget (.png, .svg, .pdf)."

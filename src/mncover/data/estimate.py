@@ -10,7 +10,8 @@ class Estimate:
     """The failure rate of a whole test, estimated from the cases of it that were run.
 
     `rate`, `low` and `high` are shares of the judged cases; `rate` is None, and the interval
-    everything, if no case that was run is judged. `earlier` is the rate in the last of the
+    everything, if no case that was run is judged, or if `missing` cases that were drawn have not
+    been run. `earlier` is the rate in the first of the
     earlier runs, all cases of which are known. The name of the estimate for all tests is empty.
     """
 
@@ -23,6 +24,7 @@ class Estimate:
     low: float
     high: float
     earlier: float | None
+    missing: int = 0
 
     @property
     def whole(self) -> bool:

@@ -38,6 +38,7 @@ from mncover.engine.measure import (
     piece_of,
 )
 from mncover.engine.ordered import Ordered
+from mncover.engine.probe import find_taps
 from mncover.engine.ranges import Ranges
 from mncover.engine.readers import HitReader, Reader
 from mncover.engine.references import MOST, References, references_of
@@ -45,7 +46,7 @@ from mncover.engine.setups import Setups
 from mncover.engine.signatures import PoolReader, Projection, projections_on
 from mncover.engine.statistics import statistical_taps
 from mncover.engine.subject import Subject
-from mncover.engine.taps import chosen_taps, find_taps
+from mncover.engine.taps import chosen_taps
 from mncover.engine.windows import RunTexts, Window, Windows, Wrap
 from mncover.engine.yardstick import describe
 from mncover.errors import MismatchError, SettingsError
@@ -97,7 +98,7 @@ class Engine:
     def _fuse(self) -> None:
         """Let attention be computed by whoever reads it, if it is read and that is possible."""
         length = self.settings.max_length
-        if not self.taps.heads:
+        if not any(one.n for one in self.taps.heads):
             return
         if self.settings.pooled:
             self.taps = statistical_taps(self.taps, length)

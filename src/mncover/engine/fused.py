@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from mncover.data.layout import Kind
-from mncover.engine.attention import NotCoveredError
 from mncover.engine.kernels.base import Block, Heads, Kernels
 from mncover.engine.subject import PROBE_TEXT
 from mncover.engine.taps import Key, Taps
@@ -39,6 +38,8 @@ def with_fused_attention(
     taps: Taps, kernels: Kernels, max_length: int, advance: Callable[[int], None]
 ) -> Taps:
     """Return taps that compute attention together with its bins, or say why that is impossible."""
+    if not taps.heads:
+        return taps
     if taps.way != "hooks":
         return replace(taps, eager_because="sites are read from the model's outputs")
     candidate = replace(taps, fused=True)
@@ -80,8 +81,6 @@ def _keep(found: dict[Key, Tensor], kernels: Kernels) -> Any:
 
     def read(kind: Kind, layer: int, values: Any) -> None:
         if isinstance(values, Heads):
-            if layer > len([site for site in kernels.layout.sites if site.kind == kind]):
-                raise NotCoveredError("it also has attention that is no site")
             site, length = kernels.site(kind, layer), values.query.shape[2]
             bounds = kernels.new_bounds()
             rows = torch.zeros(len(values.query), dtype=torch.int32, device=kernels.device)

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mncover.engine.spaces import Space, States
-from mncover.errors import TextError
+from mncover.errors import SettingsError, TextError
 from mncover.selection.gap_groups import (
     Flagged,
     Gaps,
@@ -72,30 +71,44 @@ def find_gaps(
     space: Space,
     suite: Rows,
     traffic: Traffic,
-    path: Path,
     train: Sequence[Text] = (),
     fdr: float = 0.1,
     seed: int = 0,
 ) -> Gaps:
-    """Compare traffic from `path` with the tests of a suite, and with training texts if given."""
+    """Compare traffic with the tests of a suite, and with training texts if given."""
+    if not 0 < fdr < 1:
+        raise SettingsError(f"`fdr` must be between 0 and 1, got {fdr}.")
     tests = run_tests(space, suite, seed)
     trained = _training(space, train, seed) if len(train) else None
     seen = pass_by(space, tests, traffic.texts, traffic.counts, trained, fdr)
+    return summed_up(space, tests, traffic, seen, trained is not None, fdr, seed)
+
+
+def summed_up(
+    space: Space,
+    tests: Tests,
+    traffic: Traffic,
+    seen: Seen,
+    has_training: bool,
+    fdr: float,
+    seed: int,
+) -> Gaps:
+    """Flag texts, group them, and lay out the map, once all traffic has passed by."""
     reference = tests.reference
     p_values = reference.p_values(seen.ratios)
     places = np.flatnonzero(benjamini_hochberg(p_values, fdr))
     groups = group_texts(seen.sketches[places], seed)
-    flagged = _flagged(space, tests, traffic, seen, p_values, places, groups, trained is not None)
+    flagged = _flagged(space, tests, traffic, seen, p_values, places, groups, has_training)
     number = np.full(len(traffic.texts), -1)
     number[places] = groups
     order = np.argsort([one.p_value for one in flagged], kind="stable").tolist()
     return Gaps(
         model=space.engine.subject.name,
         space=space.name,
-        suite=str(suite.path or ""),
+        suite=str(tests.rows.path or ""),
         suite_texts=tests.distinct,
         compared=len(tests.rows),
-        traffic=str(path),
+        traffic=traffic.source,
         lines=traffic.lines,
         drawn=traffic.drawn,
         texts=len(traffic.texts),
@@ -213,6 +226,7 @@ def _flagged(
                 near=tests.rows.texts[near],
                 test=tests.rows.contexts[near],
                 trained=bool(seen.trained[place]) if has_training else None,
+                chances=dict(zip(subject.labels, chances[at].tolist(), strict=True)),
             )
         )
     return found

@@ -75,7 +75,7 @@ def _of_rows(weights: Tensor, start: int) -> Tensor:
 
 def statistical_taps(taps: Taps, max_length: int) -> Taps:
     """Return taps that hand over queries and keys, if the model allows it and gives the same."""
-    if taps.way != "hooks" or not taps.heads:
+    if taps.way != "hooks":
         return replace(taps, eager_because="sites are read from the model's outputs")
     candidate = replace(taps, fused=True)
     for length in sorted({min(n, max_length) for n in LENGTHS}):

@@ -202,6 +202,18 @@ class Subject:
             raise ModelError(f"the tokenizer turns {PROBE_TEXT!r} into fewer than two tokens.")
         return self.tensors(tokens)
 
+    @contextmanager
+    def trying(self, inputs: dict[str, Tensor]) -> Iterator[None]:
+        """Refuse a model that cannot be run on what it is given inside the block."""
+        try:
+            yield
+        except torch.OutOfMemoryError:
+            raise
+        except (RuntimeError, IndexError, KeyError, AttributeError) as error:
+            length = inputs["input_ids"].shape[1]
+            what = f"{type(self.model).__name__} cannot be run on a text of {length} tokens"
+            raise ModelError(f"{what}: {_first_line(error)}.") from error
+
     def call(self, module: Any, inputs: dict[str, Tensor], **options: Any) -> Any:
         """Run a module of the model; no cache of keys and values is kept."""
         if module not in self._takes_use_cache:  # asked for every batch, so remembered
@@ -256,20 +268,48 @@ class Subject:
         """
         with self.evaluating(), ExitStack() as undo:
             before = getattr(self.model.config, "_attn_implementation", "eager")
-            if attention is not None and before != attention:
+            if attention == "eager" and not self._takes_attention:
+                self._make_eager(undo)
+            elif attention not in (None, before) and self._takes_attention:
                 undo.callback(self.model.set_attn_implementation, before)
                 self.model.set_attn_implementation(attention)
             yield
 
+    @cached_property
+    def _takes_attention(self) -> bool:
+        """Whether the model can be told which implementation of attention to use."""
+        asked = getattr(type(self.model), "_can_set_attn_implementation", None)
+        return asked is None or bool(asked())
+
+    def _make_eager(self, undo: ExitStack) -> None:
+        """Switch attention by the configuration: told to switch, such a model stays as it is.
+
+        Asked for weights in that state, Falcon adds another implementation's mask, which is true
+        and false, to its scores, and so looks ahead.
+        """
+        found: list[Any] = [getattr(module, "config", None) for module in self.model.modules()]
+        every = {id(one): one for one in found if hasattr(one, "_attn_implementation")}
+        for config in reversed(every.values()):  # a part's before the whole's, put back after it
+            undo.callback(setattr, config, "_attn_implementation", config._attn_implementation)
+        for config in every.values():
+            config._attn_implementation = "eager"
+
     def _count_labels(self) -> int:
+        inputs = self.probe_inputs()
         try:
-            output = self.call(self.model, self.probe_inputs())
+            with self.trying(inputs):
+                output = self.call(self.model, inputs)
         except (ValueError, TypeError) as error:
             if self.traced is self.model:
                 raise ModelError(f"{type(self.model).__name__} cannot be run: {error}") from error
             return 0  # such as an encoder-decoder that wants a target text: no classifier
         logits = getattr(output, "logits", None)
         return int(logits.shape[1]) if logits is not None and logits.dim() == 2 else 0
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0].rstrip(".") if lines else type(error).__name__
 
 
 def _well_formed(text: Text) -> Text:

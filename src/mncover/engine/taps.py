@@ -3,7 +3,7 @@
 transformers declares which modules produce `hidden_states` and `attentions`. Hooks on them hand
 every tensor over at once, so that one layer's values exist at a time. They are used only if, for a
 short text, they see exactly what the model returns as outputs. Otherwise those outputs are read,
-which costs the memory of all layers of a batch but is always right.
+which costs the memory of all layers of a batch but is always right. `probe.py` decides.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ import torch
 from torch import Tensor, nn
 
 from mncover.data.layout import STATISTICS, Kind, Layout, Site
-from mncover.engine.attention import FUSED, reading
+from mncover.engine.attention import FUSED, NotCoveredError, reading
+from mncover.engine.kernels.base import Heads
 from mncover.engine.subject import Subject
 from mncover.errors import ModelError
 from mncover.types import SITES, Settings
@@ -87,6 +88,13 @@ def _matches(spec: Any, name: str, module: nn.Module) -> bool:
     return spec.layer_name is None or f".{spec.layer_name.strip('.')}." in f"{name}."
 
 
+class LayerHeads(NamedTuple):
+    """How many heads a layer's attention has: none if what the model yields is no weights."""
+
+    layer: int
+    n: int
+
+
 Key = tuple[Kind, int]
 Read = Callable[[Kind, int, Any], None]  # with a tensor, or the `Heads` that it is computed from
 Forward = Callable[[dict[str, Tensor], Read], Any]
@@ -94,28 +102,40 @@ Forward = Callable[[dict[str, Tensor], Read], Any]
 
 @dataclass(frozen=True, slots=True)
 class Taps:
-    """How the sites of a subject are read; made by `find_taps`.
+    """How the sites of a subject are read; made by `find_taps` in `probe.py`.
 
     `final` is the module whose `last_hidden_state` stands for the last layer's output, where
     a model puts a last norm behind its layers. `modules` is empty if outputs are read instead.
     With `fused`, attention is computed by whoever reads it (`fused.py`), and otherwise by the
-    model, perhaps for a reason.
+    model, perhaps for a reason. A model without attention weights runs as it always does.
     """
 
     subject: Subject
     width: tuple[int, ...]  # of the hidden states of each layer
-    heads: tuple[int, ...]  # of the attention of each layer
+    heads: tuple[LayerHeads, ...]  # of every attention that the model yields, in its order
     causal: bool
     modules: tuple[Tap, ...] = ()
     final: nn.Module | None = None
     fused: bool = False
     eager_because: str = ""
     attention: str | None = "eager"  # how the model computes it; None: as it does anyway
+    without_because: str = ""  # why no attention can be read
 
     @property
     def n_hidden(self) -> int:
         """How many layers have hidden states, what enters the first one included."""
         return len(self.width)
+
+    @property
+    def note(self) -> str:
+        """What a reader of the numbers must know of the sites; mostly nothing."""
+        name, layers = type(self.subject.model).__name__, self.n_hidden - 1
+        found = len([one for one in self.heads if one.n])
+        if self.without_because:
+            return f"{name} is measured on hidden states alone: {self.without_because}."
+        if 0 < found < layers:
+            return f"{name} has attention weights in {found} of its {layers} layers."
+        return ""
 
     @property
     def way(self) -> Literal["hooks", "outputs"]:
@@ -126,7 +146,7 @@ class Taps:
         """Return the sites for texts of at most `max_length` tokens, or of any length."""
         rows, to = (1, len(STATISTICS)) if pooled else (max_length, max_length)
         hidden = [Site("hidden", i, 1, rows, e) for i, e in enumerate(self.width)]
-        attention = [Site("attention", i + 1, h, rows, to) for i, h in enumerate(self.heads)]
+        attention = [Site("attention", at, n, rows, to) for at, n in self.heads if n]
         return Layout((*hidden, *attention), self.causal)
 
     @contextmanager
@@ -139,10 +159,11 @@ class Taps:
         """
         with self.subject.measuring(attention or (FUSED if self.fused else self.attention)):
             if not self.modules:
-                with _hooks_restored(self.subject.model):
+                with hooks_restored(self.subject.model):
                     yield self._read_outputs
                 return
-            counter = _Counter(last_hidden=self.n_hidden - 1 if self.final else None)
+            last_hidden = self.n_hidden - 1 if self.final else None
+            counter = _Counter(self.heads, last_hidden)
             hooks = [(tap.module, counter.hook(tap)) for tap in self.modules]
             if self.final is not None:
                 hooks.append((self.final, counter.final_hook))
@@ -161,11 +182,14 @@ class Taps:
 
     @torch.inference_mode()
     def _read_outputs(self, inputs: dict[str, Tensor], read: Read) -> Any:
-        output = _with_states(self.subject, inputs, bool(self.heads))
-        hidden, attention = _states_of(output)
+        output = with_states(self.subject, inputs, bool(self.heads))
+        hidden, attention = states_of(output)
         self._check_count(len(hidden), len(attention))
-        for (kind, layer), values in _by_site(hidden, attention).items():
-            read(kind, layer, values)
+        for layer, values in enumerate(hidden):
+            read("hidden", layer, values)
+        for (layer, n), values in zip(self.heads, attention, strict=True):
+            if n:
+                read("attention", layer, values)
         return output
 
     def _check_count(self, hidden: int, attention: int) -> None:
@@ -185,7 +209,8 @@ class _Counter(threading.local):
 
     read: Read
 
-    def __init__(self, last_hidden: int | None) -> None:
+    def __init__(self, expected: tuple[LayerHeads, ...], last_hidden: int | None) -> None:
+        self.expected = expected
         self.last_hidden = last_hidden
         self.hidden = self.attention = 0
 
@@ -208,9 +233,15 @@ class _Counter(threading.local):
         return on_hidden if tap.kind == "hidden" else on_attention
 
     def take(self, values: Any) -> None:
-        """Number the next layer's attention."""
+        """Number the next attention that the model yields."""
         self.attention += 1
-        self.read("attention", self.attention, values)
+        if self.attention > len(self.expected):
+            raise NotCoveredError("it also has attention that is no site")
+        layer, n = self.expected[self.attention - 1]
+        if n:
+            self.read("attention", layer, values)
+        elif isinstance(values, Heads):
+            values.fill()  # nobody else computes what attention gives
 
     def final_hook(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
         self._hidden(output.last_hidden_state)
@@ -235,55 +266,17 @@ def chosen_taps(taps: Taps, settings: Settings) -> Taps:
     return replace(taps, heads=(), modules=hidden, attention=fast)
 
 
-def find_taps(subject: Subject) -> Taps:
-    """Learn where a subject's sites are, by running a short text through it."""
-    with subject.measuring(), torch.inference_mode(), _hooks_restored(subject.model):
-        inputs = subject.probe_inputs()
-        hidden, attention = _states_of(_with_states(subject, inputs))
-    _check_states(subject, inputs["input_ids"].shape[1], hidden, attention)
-    plain = Taps(
-        subject,
-        width=tuple(h.shape[2] for h in hidden),
-        heads=tuple(a.shape[1] for a in attention),
-        causal=all(bool((a.triu(1) == 0).all()) for a in attention),
-    )
-    modules, owner = declared_taps(subject.traced)
-    for final in (None, owner) if modules else ():  # without and with a last norm
-        candidate = replace(plain, modules=modules, final=final)
-        if _sees(candidate, inputs, _by_site(hidden, attention)):
-            return candidate
-    return plain
-
-
-def _with_states(subject: Subject, inputs: dict[str, Tensor], attentions: bool = True) -> Any:
-    return subject.call(
-        subject.runner, inputs, output_hidden_states=True, output_attentions=attentions
-    )
-
-
-def _by_site(hidden: tuple[Tensor, ...], attention: tuple[Tensor, ...]) -> dict[Key, Tensor]:
-    found: dict[Key, Tensor] = {("hidden", i): h for i, h in enumerate(hidden)}
-    return found | {("attention", i): a for i, a in enumerate(attention, start=1)}
-
-
-def _sees(taps: Taps, inputs: dict[str, Tensor], expected: dict[Key, Tensor]) -> bool:
-    """Return whether hooks see bit for bit what the model itself returns."""
-    seen: dict[Key, Tensor] = {}
-    try:
-        with taps.open() as run:
-            run(inputs, lambda kind, layer, values: seen.update({(kind, layer): values}))
-    except (ModelError, IndexError, AttributeError, TypeError):
-        return False
-    return seen.keys() == expected.keys() and all(
-        isinstance(seen[key], Tensor) and torch.equal(seen[key], expected[key]) for key in seen
-    )
+def with_states(subject: Subject, inputs: dict[str, Tensor], attention: bool) -> Any:
+    """Run a batch and ask for the hidden states, and perhaps for the attention, of all layers."""
+    wanted = {"output_hidden_states": True} | ({"output_attentions": True} if attention else {})
+    return subject.call(subject.runner, inputs, **wanted)
 
 
 def _part(output: Any, index: int) -> Any:
     return output[index] if isinstance(output, tuple) else output
 
 
-def _states_of(output: Any) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+def states_of(output: Any) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
     """Return the hidden states and attentions in a model's output, an encoder's if it has one."""
     found = []
     for name in ("hidden_states", "attentions"):
@@ -292,22 +285,8 @@ def _states_of(output: Any) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
     return found[0], found[1]
 
 
-def _check_states(subject: Subject, length: int, hidden: Any, attention: Any) -> None:
-    """Refuse a model whose sites are not what coverage is defined on."""
-    why = ""
-    if len(hidden) < 2 or not attention:
-        counts = f"{len(hidden)} hidden states and {len(attention)} attentions"
-        why = f"it gives {counts}, even with eager attention"
-    elif any(h.dim() != 3 or h.shape[1] != length for h in hidden):
-        why = "its hidden states are not [texts, tokens, dimensions]"
-    elif any(a.dim() != 4 or a.shape[2:] != (length, length) for a in attention):
-        why = "its attentions are not [texts, heads, tokens, tokens]"
-    if why:
-        raise ModelError(f"{type(subject.model).__name__} cannot be measured: {why}.")
-
-
 @contextmanager
-def _hooks_restored(model: nn.Module) -> Iterator[None]:
+def hooks_restored(model: nn.Module) -> Iterator[None]:
     """Remove the hooks that transformers leaves on a model when asked for its inner outputs."""
     mark = "_output_capturing_hooks_installed"
     before = [(m, set(m._forward_hooks), mark in m.__dict__) for m in model.modules()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -16,6 +17,7 @@ from rich.text import Text as Line
 from mncover.errors import SettingsError, TextError
 from mncover.report.tables import plain_table
 from mncover.selection.batchfile import DELIMITERS, safe_cell
+from mncover.selection.flaggedfile import CHANCES, KINDS, is_flagged
 from mncover.selection.gap_groups import Flagged, Gaps, Group
 from mncover.selection.gaps import REACH
 from mncover.suites.formats import read_records
@@ -167,6 +169,7 @@ def record_of(one: Flagged) -> dict[str, Any]:
     about |= {"group": one.group + 1, "nearest": _plain(one.near), "nearest_test": one.test}
     if one.trained is not None:
         about["trained"] = one.trained
+    about[CHANCES] = {name: round(share, 6) for name, share in one.chances.items()}
     return {**texts, "label": "", **about}
 
 
@@ -180,14 +183,16 @@ def write_flagged(found: Gaps, path: Path) -> None:
     buffer = io.StringIO()
     writer = csv.writer(buffer, delimiter=delimiter, lineterminator="\n")
     writer.writerow(rows[0] if rows else ["text", "label"])
-    writer.writerows([safe_cell(value) for value in row.values()] for row in rows)
+    for row in rows:
+        cells = {**row, CHANCES: json.dumps(row[CHANCES])}
+        writer.writerow([safe_cell(value) for value in cells.values()])
     write_content(buffer.getvalue().encode("utf-8-sig"), path)
 
 
 def check_flagged(path: Path) -> None:
     """Refuse a name of an unknown kind, and a file that holds labels somebody gave."""
-    if _kind(path) != ".jsonl" and _kind(path) not in DELIMITERS:
-        known = ", ".join((".jsonl", *DELIMITERS))
+    if not is_flagged(path):
+        known = ", ".join(KINDS)
         raise SettingsError(f"{path}: flagged texts go to a file that ends with {known} (or .gz).")
     if not path.exists():
         return

@@ -17,7 +17,7 @@ from mncover.errors import SettingsError
 from mncover.report.html_overview import overview
 from mncover.report.html_tests import PageMaker, earlier_verdicts, page_name, places_of
 from mncover.selection.cases import cases_by_run
-from mncover.selection.estimates import full_result
+from mncover.selection.planned_runs import full_result
 from mncover.suites.judging import result_of
 from mncover.types import counted, display_percent, visible
 

@@ -16,7 +16,7 @@ from mncover.report.columns import coverage_columns, shown
 from mncover.report.describe import by_capability, counts, important
 from mncover.report.html_tests import TestPage
 from mncover.report.notes import column_notes, headline, little_words, of_all, warnings_of
-from mncover.report.plans import ESTIMATE_TITLES, estimate_cells, estimate_notes
+from mncover.report.plans import ESTIMATE_TITLES, estimate_cells, estimate_notes, shown_estimates
 from mncover.selection.missing import reachable_rows
 from mncover.types import __version__
 
@@ -39,6 +39,7 @@ def overview(
         before = None
     hidden, attention = heatmaps(data, result)
     capabilities = by_capability(result.outcomes)
+    estimates = shown_estimates(result.estimates)
     return {
         "result": result,
         "model": Path(identity.model).name or identity.model,
@@ -54,7 +55,7 @@ def overview(
         "titles": [column.title for column in coverage_columns(result)],
         "coverage": _coverage(result, pages, before),
         "capabilities": [[name, *counts(mine)] for name, mine in capabilities.items()],
-        "estimates": [(one.change, estimate_cells(one)) for one in result.estimates],
+        "estimates": [(one.change, estimate_cells(one)) for one in estimates],
         "estimate_titles": ESTIMATE_TITLES,
         "estimate_notes": estimate_notes(result.estimates),
         "by_position": identity.main.layout.sites[0].rows > 1,

@@ -14,7 +14,7 @@ from mncover.report.columns import LITTLE, NAME, OUTSIDE, TEXTS, View, shown
 from mncover.report.describe import print_failures
 from mncover.report.failures import MOST_LISTED, MOST_TEXTS, changes_in_words, newly_failing
 from mncover.report.notes import headline, little_words, of_all, warnings_of
-from mncover.report.plans import ESTIMATE_TITLES, estimate_cells, estimate_notes
+from mncover.report.plans import ESTIMATE_TITLES, estimate_cells, estimate_notes, shown_estimates
 from mncover.report.screen import Screen, print_verbatim
 from mncover.types import counted, display_percent, shorten
 
@@ -91,7 +91,7 @@ def _estimates(result: Result) -> list[str]:
         f"| {' | '.join(ESTIMATE_TITLES)} |",
         "|---" + "|---:" * (len(ESTIMATE_TITLES) - 1) + "|",
     ]
-    for one in result.estimates:
+    for one in shown_estimates(result.estimates):
         name, *cells = estimate_cells(one)
         lines.append(f"| {' | '.join([in_markdown(name), *cells])} |")
     return [*map(in_markdown, estimate_notes(result.estimates)), "\n".join(lines)]

@@ -14,8 +14,9 @@ from mncover.report.tables import plain_table
 from mncover.selection.planfile import Plan
 from mncover.selection.planner import Planner
 from mncover.selection.prospects import BUDGETS, WAYS, Prospect, cases_by_test, prospect
-from mncover.types import display_percent
+from mncover.types import counted, display_percent, visible
 
+NAMED = 3  # tests that a note names
 SEVERAL = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3)  # budgets of the plot
 
 
@@ -114,12 +115,13 @@ def estimate_cells(one: Estimate) -> list[str]:
     rate = "-" if one.rate is None else display_percent(one.rate, 1)
     low, high = display_percent(one.low, 1), display_percent(one.high, 1)
     earlier = "-" if one.earlier is None else display_percent(one.earlier, 1)
+    interval = f"{one.missing:,} not run" if one.missing else f"{low} to {high}"
     return [
         one.test or "All tests",
         f"{one.run:,} of {one.cases:,}",
         f"{one.failing:,} of {one.judged:,}",
         rate,
-        "exact" if one.whole else f"{low} to {high}",
+        "exact" if one.whole else interval,
         earlier,
         one.change,
     ]
@@ -131,26 +133,48 @@ ESTIMATE_TITLES = ("Test", "Run", "Failing", "Whole test %", "95 % interval", "E
 def estimate_table(estimates: Sequence[Estimate]) -> Table:
     """Return the estimated failure rate of each whole test."""
     table = plain_table(*ESTIMATE_TITLES, width=12)
-    for one in estimates:
+    for one in shown_estimates(estimates):
         name, *cells = estimate_cells(one)
         style = "bold" if not one.test else {"worse": "red", "better": "green"}.get(one.change, "")
         table.add_row(Text(name), *cells, style=style)
     return table
 
 
+def shown_estimates(estimates: Sequence[Estimate]) -> list[Estimate]:
+    """Return the estimates that have a row in tables: those of tests that were run at all."""
+    return [one for one in estimates if one.run]
+
+
 def estimate_notes(estimates: Sequence[Estimate]) -> list[str]:
     """Return what to know when reading the estimates."""
+    lacking = [one.test for one in estimates if one.test and one.missing]
+    if lacking and not any(one.rate is not None for one in estimates):
+        return [_not_run(estimates, lacking)]
     worse = [one.test for one in estimates if one.test and one.change == "worse"]
     verdict = (
         f"significantly worse than the earlier run: {', '.join(worse)}."
         if worse
         else ("no test is significantly worse than the earlier run.")
     )
+    notes = [_not_run(estimates, lacking)] if lacking else []
     return [
+        *notes,
         f"{ESTIMATED}; {verdict}",
         "An interval holds the rate that a run of the whole test would show, 19 times of 20: of "
         "20 tests that did not change, expect one outside.",
     ]
+
+
+def _not_run(estimates: Sequence[Estimate], lacking: Sequence[str]) -> str:
+    """Say which cases of a plan are missing, and what to do."""
+    missing, more = sum(one.missing for one in estimates if one.test), len(lacking) - NAMED
+    names = ", ".join(visible(name) for name in lacking[:NAMED])
+    names += f" and {counted(more, 'other test')}" if more > 0 else ""
+    return (
+        f"Not run yet: {counted(missing, 'case')} of the plan, so nothing is estimated for "
+        f"{names}. Repeat an interrupted run to finish it; of a run of a part, run the other "
+        "tests and `mncover combine` the data files."
+    )
 
 
 def estimates_to_json(estimates: Sequence[Estimate]) -> list[dict[str, Any]]:
@@ -166,6 +190,7 @@ def estimates_to_json(estimates: Sequence[Estimate]) -> list[dict[str, Any]]:
             "low": one.low,
             "high": one.high,
             "exact": one.whole,
+            "missing": one.missing,
             "earlier_failure_rate": one.earlier,
             "change": one.change or None,
         }

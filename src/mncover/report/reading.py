@@ -17,7 +17,7 @@ from mncover.report.columns import View
 from mncover.report.formats import find_report
 from mncover.report.frames import Tables
 from mncover.report.screen import Screen
-from mncover.selection.estimates import full_result
+from mncover.selection.planned_runs import full_result
 
 
 class Reading:

@@ -30,6 +30,7 @@ from mncover.types import counted, display_percent
 
 BAR_WIDTH = 12
 MOST_BESIDE = 2  # criteria that fit into one table; the others get tables of their own
+ALONE = "\nHidden states alone: no attention was measured"
 
 
 def show(view: View, console: Console) -> None:
@@ -83,7 +84,8 @@ def _heading(result: Result) -> Text:
     measured += f"{shared.get(settings.positions, '')}, {calibrated}"
     by = f" by {counted(result.n_texts, 'text')}\n"
     parts = "".join(f"\nPart of {part}" for part in result.parts)
-    return Text.assemble("Coverage of ", (model, "bold"), by, (measured, "dim"), parts)
+    alone = "" if any(site.heads for site in result.sites) else ALONE
+    return Text.assemble("Coverage of ", (model, "bold"), by, (measured, "dim"), alone, parts)
 
 
 def _narrow(result: Result) -> bool:

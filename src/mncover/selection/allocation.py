@@ -30,7 +30,7 @@ def sums(group: Ints, values: Floats, groups: int) -> Floats:
 
 @dataclass(frozen=True)
 class Earlier:
-    """What earlier runs said of all cases of a suite; the last run is the one to compare with.
+    """What earlier runs said of all cases of a suite; the first run is the one to compare with.
 
     `test` is the number of each case's test. `verdicts` is [runs, n], the counts [runs, noises, n].
     """
@@ -52,10 +52,16 @@ class Earlier:
 
     @property
     def rates(self) -> list[float | None]:
-        """The failure rate of each test in the last run; None if no case is judged."""
-        last = self.verdicts[-1]
-        failing, judged = self.sums(last == FAILS), self.sums(last != NOT_JUDGED)
+        """The failure rate of each test in the first run; None if no case is judged."""
+        first = self.verdicts[0]
+        failing, judged = self.sums(first == FAILS), self.sums(first != NOT_JUDGED)
         return [f / j if j else None for f, j in zip(failing, judged, strict=True)]
+
+    @property
+    def rate(self) -> float | None:
+        """The failure rate of all tests together in the first run."""
+        judged = int((self.verdicts[0] != NOT_JUDGED).sum())
+        return int((self.verdicts[0] == FAILS).sum()) / judged if judged else None
 
 
 @dataclass(frozen=True)
@@ -95,11 +101,14 @@ class Outlook:
 
 
 def outlook(earlier: Earlier) -> Outlook:
-    """Return what earlier runs let expect of a new version, with some doubt."""
-    # Several runs show themselves how versions differ, so less noise is put on top of them.
-    noises = slice(0 if len(earlier.verdicts) > 1 else TYPICAL, TYPICAL + 1)
-    fails = earlier.fails[:, noises].mean(axis=(0, 1)) / DRAWS
-    judged = earlier.judged[:, noises].mean(axis=(0, 1)) / DRAWS
+    """Return what the first of the earlier runs lets expect of a new version, with some doubt.
+
+    The other runs only enter the regressions, which learn what each is worth. A draw by the
+    mean of all would be worse than one by the first alone if another is a stranger to the new
+    version, and which one that is nobody knows yet.
+    """
+    fails = earlier.fails[0, TYPICAL] / DRAWS
+    judged = earlier.judged[0, TYPICAL] / DRAWS
     typical = (earlier.sums(judged) / np.maximum(earlier.sizes, 1))[earlier.test]
     judged = np.where(typical < 1, (1 - DOUBT_JUDGED) * judged + DOUBT_JUDGED * typical, 1.0)
     fails = (1 - DOUBT) * fails + DOUBT * judged / 2
@@ -144,7 +153,7 @@ def for_equal_error(expected: Outlook, total: int) -> Ints:
     """
     earlier = expected.earlier
     sizes, spread = earlier.sizes, earlier.sums(expected.spread)
-    judged = earlier.sums((earlier.verdicts != NOT_JUDGED).mean(axis=0))
+    judged = earlier.sums(earlier.verdicts[0] != NOT_JUDGED)
     share = np.where(sizes < ENOUGH, 1.0, np.minimum(1.0, judged / ENOUGH))
     fewest = min(FEWEST, max(2, total // (2 * max(len(sizes), 1))))
     return apportion(np.maximum(spread / sizes * share, 1e-9), sizes, total, fewest)

@@ -11,20 +11,18 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mncover.data.estimate import Estimate
-from mncover.data.results import ADDS_LITTLE_AT, Result
-from mncover.data.store import CoverageData
 from mncover.selection.allocation import Earlier, Floats, Ints, sums
 from mncover.selection.forecast import DRAWS, NOISES
 from mncover.selection.intervals import Sample, interval, variances
-from mncover.selection.planfile import Plan, plan_of
+from mncover.selection.planfile import Plan
 from mncover.selection.ridge import Regression, fit
-from mncover.suites.judging import FAILS, NOT_JUDGED, Outcome, judge_run, outline_of, result_of
+from mncover.suites.judging import FAILS, NOT_JUDGED, Outcome
 from mncover.suites.model import Case
 from mncover.types import joined
 
@@ -148,16 +146,13 @@ def _together(
     variance = float(each.sum())
     free = variance**2 / max(float((each**2 / freedom).sum()), 1e-300) if variance else np.inf
     low, high = interval(mean, variance, free, int(sample.left(len(rate)).sum()))
-    last = earlier.verdicts[-1]
-    judged = int((last != NOT_JUDGED).sum())
-    before = int((last == FAILS).sum()) / judged if judged else None
     counts = (
         len(earlier.test),
         len(sample.test),
         int(sample.judged.sum()),
         int(sample.fails.sum()),
     )
-    return Estimate("", *counts, mean, low, high, before)
+    return Estimate("", *counts, mean, low, high, earlier.rate)
 
 
 def estimates_from(plan: Plan, outcomes: Sequence[Outcome]) -> list[Estimate]:
@@ -165,23 +160,3 @@ def estimates_from(plan: Plan, outcomes: Sequence[Outcome]) -> list[Estimate]:
     cases = [case for outcome in outcomes for case in outcome.test.cases]
     verdicts = np.concatenate([outcome.verdicts for outcome in outcomes])
     return estimate(plan, verdicts, folds_of(cases))
-
-
-def estimates_of(data: CoverageData) -> list[Estimate]:
-    """Return the estimates of every complete run of a plan in a data file."""
-    found: list[Estimate] = []
-    for number, run in enumerate(data.runs):
-        outline = outline_of(data, run.id)
-        plan = None if outline is None else plan_of(outline)
-        if plan is None:
-            continue
-        outcomes = judge_run(data, number)
-        # An interrupted run, or a run of a part of the plan, has other chances than the plan's.
-        if sum(len(outcome.verdicts) for outcome in outcomes) == len(plan.drawn.cases):
-            found += estimates_from(plan, outcomes)
-    return found
-
-
-def full_result(data: CoverageData, adds_little_at: float = ADDS_LITTLE_AT) -> Result:
-    """Return all numbers of a measurement, with what is estimated for whole tests."""
-    return replace(result_of(data, adds_little_at), estimates=tuple(estimates_of(data)))

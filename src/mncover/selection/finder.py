@@ -19,6 +19,7 @@ from mncover.selection.batches import EXPLORE, Chooser, Seen
 from mncover.selection.cases import case_rows
 from mncover.selection.diverse import cells_of
 from mncover.selection.findings import Findings, summarize_findings
+from mncover.selection.flaggedfile import is_flagged, read_flagged
 from mncover.selection.journal import VERDICTS, Asked, Journal, Verdict, Why, subject_key
 from mncover.selection.pool import cluster, pool_of
 from mncover.suites.rows import label_numbers
@@ -62,9 +63,9 @@ class Batch(list[Item]):
 class Finder:
     """Chooses cases that are worth judging from a run, and learns from verdicts.
 
-    `run` is a data file, or a `Coverage` that has measured. With `journal`, a path, what was asked
-    and answered is kept there, and another finder goes on from it. Expectations, labels and test
-    names of the run are never looked at.
+    `run` is a data file, flagged texts that `gaps` wrote, or a `Coverage` that has measured. With
+    `journal`, a path, what was asked and answered is kept there, and another finder goes on from
+    it. Expectations, labels and test names of the run are never looked at.
 
         finder = Finder("run.mncover")
         batch = finder.next(50)
@@ -228,7 +229,8 @@ def _names(labels: Sequence[str]) -> set[str]:
 
 def _data_of(run: Any) -> CoverageData:
     if isinstance(run, str | Path):
-        return datafile.read(Path(run))
+        path = Path(run)
+        return read_flagged(path) if is_flagged(path) else datafile.read(path)
     found = getattr(run, "data", run)
     if not isinstance(found, CoverageData):
         raise SettingsError(f"a finder needs a data file or a Coverage, got {type(run).__name__}.")

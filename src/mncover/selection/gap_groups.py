@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,7 +28,8 @@ class Flagged:
 
     `ratio` is how much farther it lies from its nearest tests than these from theirs, `near` the
     nearest test's text and `test` its name. `trained` says whether it lies within reach of the
-    training texts; None if these are not known. `group` counts from 0.
+    training texts; None if these are not known. `group` counts from 0. `chances` has the
+    probability of each class by name.
     """
 
     text: Text
@@ -42,6 +43,7 @@ class Flagged:
     near: Text
     test: str
     trained: bool | None
+    chances: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)

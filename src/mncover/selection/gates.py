@@ -27,7 +27,7 @@ class Check:
     """A gate that was checked: the option that asks for it, whether it holds, and a sentence.
 
     `test` is the test that it is about; empty if it is about all. `holds` is None if the test was
-    not run, because only a part of its suite was.
+    not run, or not all that was planned of it, because only a part of its suite was.
     """
 
     gate: str
@@ -129,7 +129,7 @@ def check_failing(
     ]
     checks = []
     for gate, test, limit, mine in asked:
-        if test in estimates:
+        if test in estimates and (estimates[test].run or not test):
             checks.append(_check_estimate(gate, estimates[test], limit))
         elif test and not mine:
             checks.append(not_run(gate, test))
@@ -146,6 +146,9 @@ def not_run(gate: str, test: str) -> Check:
 def _check_estimate(gate: str, one: Estimate, limit: MaxFailing) -> Check:
     """Check the estimated rate of a whole test, of which a plan was run."""
     where = f"{one.test}: " if one.test else ""
+    if one.missing:
+        says = f"{where}not all cases of the plan were run, so {gate} was not checked."
+        return Check(gate, one.test, None, says)
     if one.rate is None:
         return Check(gate, one.test, False, f"{where}no case is judged, so {gate} checks nothing.")
     broken = exceeds(one.rate, limit.rate_of(one.cases), (one.low, one.high))

@@ -57,7 +57,7 @@ class Planner:
 def planner_of(
     runs: Mapping[Path, CoverageData], advance: Callable[[int], object] = lambda done: None
 ) -> Planner:
-    """Read what earlier runs of one suite say; the last of them is the one to compare with."""
+    """Read what earlier runs of one suite say; the first of them is the one to compare with."""
     first: tuple[Path, Cases, Outline] | None = None
     forecasts: list[Forecast] = []
     for path, data in runs.items():
