@@ -37,7 +37,7 @@ class SlowCriteria:
     def tokens(self, text: Any) -> tuple[list[list[list[float]]], list[list[list[list[float]]]]]:
         """Return hidden states [layer, token, dimension] and attention [layer, head, i, j]."""
         hidden, attention, self.causal = states(*self.subject, text, self.max_length)
-        return [one.tolist() for one in hidden], [one.tolist() for one in attention]
+        return [one.tolist() for one in hidden], [one.tolist() for one in attention.values()]
 
     def hidden(self, text: Any) -> Values:
         """Return the values that a text gives to each hidden neuron."""
