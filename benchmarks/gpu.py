@@ -102,7 +102,7 @@ class Ways:
         batches = batches_by_length(self.tokens.lengths, *subject.limits(None))
         with subject.measuring("sdpa"), torch.inference_mode():
             for _, inputs in staged(self.tokens, batches, subject.device):
-                found.append(subject.probabilities(subject.call(subject.runner, inputs)))
+                found.append(subject.probabilities(subject.call(subject.runner, inputs), inputs))
         return torch.cat([one for one in found if one is not None]).cpu().numpy()
 
     def calibrate(self) -> Any:
@@ -359,7 +359,7 @@ def hidden_codes(cov: Coverage, texts: list[Any], attention: str) -> Any:
             ]
             for row, one in zip(batch.rows, torch.cat(parts, 1).cpu().numpy(), strict=True):
                 codes[row] = one
-            given = subject.probabilities(found)
+            given = subject.probabilities(found, inputs)
             assert given is not None
             answers[batch.rows] = given.cpu().numpy()
     return codes, answers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -73,7 +74,14 @@ def test_every_recipe_is_run_here() -> None:
     assert {*sections("recipes.md")} == {*DONE, "Test an LLM"}
 
 
-@pytest.mark.parametrize("title", ["Measure prompts", "Chats and answers"])
+SAID = {
+    "Measure prompts": "by 30 texts",
+    "Choices": "the choices good, bad",
+    "From Python": "answers 2",
+}
+
+
+@pytest.mark.parametrize("title", SAID)
 def test_the_page_about_llms_runs_as_it_stands(
     title: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -86,5 +94,7 @@ def test_the_page_about_llms_runs_as_it_stands(
         part.save_pretrained(tmp_path / "llm")
     for seed, name in enumerate(("prompts.txt", "other.txt", "sample.txt")):
         Path(name).write_text("\n".join(tiny.texts(30, seed)) + "\n")
+    rows = [{"text": text, "label": "bad"} for text in tiny.texts(30)]
+    Path("labelled.jsonl").write_text("\n".join(map(json.dumps, rows)))
     shown = execute(sections("llm.md")[title], {"LLM": str(tmp_path / "llm")}, capsys)
-    assert ("Coverage of llm by 30 texts" if title == "Measure prompts" else "answers 2") in shown
+    assert SAID[title] in shown

@@ -9,6 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from mncover.data.prompting import Prompting as Prompting
 from mncover.data.results import Result as Result
 from mncover.errors import MnCoverError as MnCoverError
 from mncover.masks.settings import LearningSettings as LearningSettings
@@ -27,6 +28,7 @@ __all__ = [
     "LearningSettings",
     "Masks",
     "MnCoverError",
+    "Prompting",
     "Result",
     "Settings",
     "SuiteCallback",

@@ -12,7 +12,7 @@ def start() -> int:
     """Run the command line; Ctrl-C before it has begun is one line, and afterwards nothing."""
     ignores = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     if not ignores:
-        signal.signal(signal.SIGINT, _leave)
+        signal.signal(signal.SIGINT, leave)
     from mncover.cli import main  # takes a moment, in which somebody may think better of it
 
     code = main()
@@ -20,7 +20,8 @@ def start() -> int:
     return code
 
 
-def _leave(number: int, frame: FrameType | None) -> None:
+def leave(number: int, frame: FrameType | None) -> None:
+    """End the process at once, with a line."""
     os.write(2, b"Interrupted.\n")
     os._exit(128 + number)
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from mncover.data import datafile
 from mncover.data.files import Say, silent
 from mncover.data.identity import Run
+from mncover.data.prompting import Prompting
 from mncover.data.store import CoverageData
 from mncover.engine.questions import Questions
 from mncover.errors import MismatchError, ModelError
@@ -37,9 +38,10 @@ class Coverage(Questions):
     sentence-transformers model and a PEFT model are unwrapped. The model is used where it is (CPU
     or GPU) and left as it was found; `device` and `dtype` are for a model that is loaded by name.
     With `masks`, or their file, mnCover is measured beside Cover; `criteria` names what to measure
-    instead, `positions` and `sites` say of which neurons. `kernels` is one of `KERNELS`. `progress`
-    None shows bars only on a terminal. With `signatures`, a small vector of what the model made of
-    it is kept for each text.
+    instead, `positions` and `sites` say of which neurons. `prompting` makes prompts of texts, and
+    says how a language model answers. `kernels` is one of `mncover.engine.kernels.KERNELS`.
+    `progress` None shows bars only on a terminal. With `signatures`, a small vector of what the
+    model made of each text is kept.
 
         cov = Coverage("path/to/model", bins=10)
         cov.calibrate(train_texts)
@@ -62,6 +64,7 @@ class Coverage(Questions):
         sites: str = "all",
         masks: Masks | str | Path | None = None,
         criteria: Sequence[str] | None = None,
+        prompting: Prompting | None = None,
         batch_size: int | None = None,
         device: str | None = None,
         dtype: str = "auto",
@@ -72,7 +75,7 @@ class Coverage(Questions):
         from mncover.masks.assembly import assembled
 
         settings = Settings(bins, max_length, attention_weight, positions, sites)
-        loading = (model, tokenizer, device, dtype)
+        loading = (model, tokenizer, device, dtype, prompting)
         running = (batch_size, progress, kernels, signatures)
         self._engine: Engine | None = assembled(loading, settings, criteria, masks, running)
         self._data: CoverageData | None = None
@@ -103,7 +106,7 @@ class Coverage(Questions):
             return cls._of(data, None)
         from mncover.masks.assembly import assembled
 
-        loading = (model, tokenizer, device, dtype)
+        loading = (model, tokenizer, device, dtype, data.identity.prompting)
         running = (batch_size, progress, kernels, data.space is not None or not len(data.table))
         identity = data.identity
         criteria = identity.names if masks is not None or identity.masks is None else None

@@ -246,7 +246,6 @@ def test_interrupted_learning_says_how_to_resume(
             raise KeyboardInterrupt
         step(self, rows, number, pace)
 
-    monkeypatch.setattr("mncover.data.files.SECONDS", 0.0)
     monkeypatch.setattr(Learner, "step", interrupted)
     command = ["masks", str(material.model), "--train", str(material.train), *LEARN[:-1]]
     assert main(command) == 130

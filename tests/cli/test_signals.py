@@ -5,9 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from mncover.cli import main
+from mncover.suites.formats import save_suite
+from tests.folders import Material, suite_of, write_material
 
 SRC = str(Path(__file__).resolve().parents[2] / "src")
 # A library that turns Ctrl-C into an error of its own, and prints what it ignores.
@@ -41,10 +47,38 @@ builtins.__import__ = interrupting
 sys.exit(start())
 """
 
+# Ctrl-C some time after torch begins to be imported, or a loop begins to be compiled.
+LATER = """
+import os, signal, sys, threading
+signal.signal(signal.SIGINT, signal.default_int_handler)
+where, seconds = sys.argv[1], float(sys.argv[2])
+sys.argv = ["mncover", *sys.argv[3:]]
+def later(state=[]):
+    if not state:
+        state.append(None)
+        threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT)).start()
+if where == "torch":
+    class Finder:
+        @staticmethod
+        def find_spec(name, path=None, target=None):
+            if name == "torch":
+                later()
+    sys.meta_path.insert(0, Finder)
+else:
+    from numba.core.dispatcher import Dispatcher
+    plain = Dispatcher.compile
+    def compile(self, signature):
+        later()
+        return plain(self, signature)
+    Dispatcher.compile = compile
+from mncover.__main__ import start
+sys.exit(start())
+"""
 
-def run(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+
+def run(script: str, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", script, *arguments]
-    env = {**os.environ, "PYTHONPATH": SRC}
+    env = {**os.environ, "PYTHONPATH": SRC, **more}
     return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
 
 
@@ -59,6 +93,25 @@ def test_a_signal_is_one_line(kind: str, code: int, says: str) -> None:
 def test_an_interrupted_start_is_one_line() -> None:
     done = run(EARLY)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "Interrupted.\n")
+
+
+@pytest.fixture(scope="module")
+def material(tmp_path_factory: pytest.TempPathFactory) -> Material:
+    return write_material(tmp_path_factory.mktemp("signals"))
+
+
+@pytest.mark.parametrize(("where", "seconds"), [("torch", 0.05), ("torch", 0.4), ("numba", 0.1)])
+def test_ctrl_c_while_torch_is_imported_or_numba_compiles_is_one_line(
+    where: str, seconds: float, material: Material, tmp_path: Path
+) -> None:
+    command = material.run("-q", "-o", str(tmp_path / "run.mncover"))
+    done = run(LATER, where, str(seconds), *command, NUMBA_CACHE_DIR=str(tmp_path / "numba"))
+    assert done.returncode == 130, done.stderr
+    *before, last = done.stderr.splitlines()
+    assert last == "Interrupted."
+    assert not before or "run the same command to resume" in before[0]
+    assert len(before) < 2
+    assert not [path.name for path in tmp_path.rglob("*.mncover.tmp")]
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is full")
@@ -76,3 +129,49 @@ def test_a_full_disk_is_one_line() -> None:
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1, done.stderr
     assert "No space left on device" in done.stderr
+
+
+MASKS = ["masks", "model", "--train", "train.txt", "--set", "epochs=1", "--max-length", "9"]
+
+
+@pytest.mark.parametrize(
+    ("command", "file", "saving"),
+    [
+        (MASKS, "masks.safetensors", False),
+        (MASKS, "masks.safetensors", True),
+        (["suite", "convert", "tests.jsonl"], "b.jsonl", False),
+        (["suite", "export", "tests.jsonl"], "b.txt", False),
+    ],
+)
+def test_an_output_that_is_too_large_for_the_disk_is_one_line(
+    command: list[str],
+    file: str,
+    saving: bool,
+    material: Material,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(material.folder)
+    save_suite(suite_of(), Path("tests.jsonl"))
+    if saving:  # the state that is saved now and then does not fit either
+        monkeypatch.setattr("mncover.data.files.SECONDS", 0.0)
+    capsys.readouterr()
+    with smaller_files(200):
+        assert main([*command, "-q", "-o", file]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith(f"mncover: {file}"), said
+    assert "too large" in said
+    assert said.count("\n") == 1
+    assert [path.name for path in material.folder.rglob(f"*{file}*")] == []
+
+
+@contextmanager
+def smaller_files(size: int) -> Iterator[None]:
+    """Let no file grow beyond so many bytes, as on a full disk."""
+    resource = pytest.importorskip("resource")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

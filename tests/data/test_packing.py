@@ -42,7 +42,9 @@ def some_bits(cells: int, seed: int, layout: Layout = LAYOUT) -> maps.Bits:
 def data_of(maps_of: dict[str, maps.Bits], cells: int) -> CoverageData:
     reachable = tuple((1,) * site.groups for site in LAYOUT.sites)
     one = Measured("cover", "Cover", cells, reachable, LAYOUT)
-    names = dict.fromkeys(("model_fingerprint", "tokenizer_fingerprint", "ranges_fingerprint"), "x")
+    names: Any = dict.fromkeys(
+        ("model_fingerprint", "tokenizer_fingerprint", "ranges_fingerprint"), "x"
+    )
     data = CoverageData(
         Identity("m", Settings(), **names, layout=LAYOUT, labels=("a", "b"), calibration_texts=1,
                  masks=None, criteria=(one,))

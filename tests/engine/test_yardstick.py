@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from mncover.coverage import Coverage
 from mncover.data.calibration import DRAWS, Draws, yardstick
+from mncover.data.files import cache_folder, save_json
 from mncover.engine import yardstick as module
 from mncover.engine.yardstick import sample_of
 from tests import tiny
@@ -168,3 +170,40 @@ def test_an_interrupted_yardstick_leaves_the_object_as_it_was(
         with pytest.raises(KeyboardInterrupt):
             cov.calibrate(TRAIN)
     assert cov.calibrate(TRAIN).engine.identity().calibration_texts == len(TRAIN)
+
+
+def test_a_damaged_yardstick_in_the_cache_is_made_again_with_a_warning() -> None:
+    model, tokenizer = tiny.make("bert")
+
+    def draws() -> Draws:
+        cov = Coverage(model, tokenizer, bins=5, max_length=8).calibrate(TRAIN)
+        assert cov.engine.calibration is not None
+        assert cov.engine.calibration.draws is not None
+        return cov.engine.calibration.draws
+
+    first = draws()
+    (kept,) = cache_folder("ranges").glob("*.json")
+    key = json.loads(kept.read_text().partition("\n")[2])["key"]
+    sound = kept.read_bytes()
+    for number in range(3):
+        if number == 0:
+            kept.write_bytes(sound.replace(b'"points"', b'"pointz"'))
+        else:
+            state = [{"sampled": "x"}, {"sampled": 1, "points": [2], "shares": {}}][number - 1]
+            save_json(kept, key, state)
+        with pytest.warns(UserWarning, match="ignored and made again"):
+            again = draws()
+        np.testing.assert_array_equal(again.shares["cover"], first.shares["cover"])
+        assert kept.read_bytes() == sound
+
+
+def test_a_sample_of_one_text_has_a_yardstick() -> None:
+    model, tokenizer = tiny.make("bert")
+    cov = Coverage(model, tokenizer, bins=5, max_length=8).calibrate(TRAIN, cache=False)
+    about = cov.update(TRAIN[:1]).data.calibration
+    assert about is not None
+    single = Draws(1, np.array([1]), {"cover": np.full((DRAWS, 1), 0.25)})
+    identity = cov.data.identity
+    found = yardstick(replace(about, draws=single), identity, identity.main, 3)
+    assert found is not None
+    assert found.low == pytest.approx(found.share) == found.high

@@ -6,8 +6,10 @@ import contextlib
 import io
 import os
 import shutil
+import warnings
 import zlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -22,14 +24,16 @@ from mncover.cli import main
 from mncover.cli.options import Config, load_config
 from mncover.cli.reports import _view
 from mncover.data.datafile import read_header
-from mncover.data.files import load_json
+from mncover.data.files import load_json, save_json
 from mncover.errors import MnCoverError
 from mncover.report import REPORTS
 from mncover.report.describe import suite_table
+from mncover.report.gaps import check_flagged
 from mncover.suites.exchange import read_predictions
 from mncover.suites.formats import is_test_suite, load_suite, read_texts
 from mncover.suites.judging import judge_suite
-from tests.fuzz import samples
+from mncover.suites.traffic import read_traffic
+from tests.fuzz import plans, samples
 from tests.fuzz.harness import Escaped, Kind
 from tests.fuzz.mutations import (
     damaged_bytes,
@@ -37,8 +41,10 @@ from tests.fuzz.mutations import (
     damaged_json_line,
     damaged_member,
     damaged_numbers,
+    damaged_state,
     damaged_tensors,
     gzipped,
+    resealed_tensors,
 )
 
 
@@ -145,8 +151,6 @@ def engine() -> Any:
 
 def write_ranges(path: Path, n: int) -> None:
     """Write ranges; with n below 20 as an unfinished calibration does."""
-    from dataclasses import replace
-
     from mncover.engine.ranges import Ranges
     from tests import tiny
 
@@ -189,7 +193,6 @@ def learner() -> Any:
 def write_checkpoint(path: Path) -> None:
     known = learner()
     known.step(list(range(4)), 0, 1.0)
-    known.progress.step = 1
     known.write(path)
 
 
@@ -200,6 +203,22 @@ def checkpoint(path: Path) -> None:
 
 def search_state(path: Path) -> None:
     SearchState.from_json(load_json(path, {"a": 1}))
+
+
+def write_yardstick(path: Path) -> None:
+    from mncover.data.calibration import DRAWS
+
+    shares = {"cover": [[0.1, 0.2, 0.25]] * DRAWS}
+    save_json(path, {"a": 1}, {"sampled": 4, "points": [1, 2, 4], "shares": shares})
+
+
+def yardstick(path: Path) -> None:
+    """Read kept draws: a damaged file is as good as none, with a warning."""
+    from mncover.engine.yardstick import read_draws
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        read_draws(path, {"a": 1}, ["cover"])
 
 
 def write_predictions(path: Path) -> None:
@@ -213,6 +232,19 @@ def predictions(path: Path) -> None:
     judge_suite(found, read_predictions(path, "pred_and_softmax", found.texts))
     if now_and_then(path):
         command("suite", "judge", of, str(path), "--format", "pred_and_softmax")
+
+
+def plan(path: Path) -> None:
+    plans.read_plan(path)
+    if now_and_then(path):
+        command("suite", "show", str(path))
+        guesses = path.parent / "guesses.txt"
+        guesses.write_text("0.2 0.3 0.5\n" * load_suite(path).texts)
+        command("suite", "judge", str(path), str(guesses))
+        command("suite", "convert", str(path), "-o", str(path.parent / "again.jsonl"), "-q")
+    if zlib.crc32(path.read_bytes()) % 200 == 0:
+        made = replace(samples.material(), suite=path)
+        command(*made.run("-o", str(path.parent / "new.mncover"), "-q"))
 
 
 def write_verdicts(path: Path) -> None:
@@ -241,6 +273,38 @@ def batch(path: Path) -> None:
     from mncover.selection.finder import Finder
 
     read_verdicts(path, Finder(samples.material().folder / "run.mncover"))
+
+
+def write_flagged_run(path: Path) -> None:
+    """Write the texts that `gaps -o FILE.mncover` flags, with the model's answers."""
+    from mncover.data import datafile
+    from mncover.engine.recorder import answered
+    from mncover.suites.rows import Rows
+    from tests import tiny
+
+    known = calibrated()
+    datafile.write(answered(known, Rows.make(tiny.texts(12, seed=4)), known.identity()), path)
+
+
+def flagged_run(path: Path) -> None:
+    """Choose among flagged texts, as `next` does."""
+    from mncover.selection.finder import Finder
+
+    Finder(path).next(4)
+    if now_and_then(path):
+        data_file(path)
+
+
+def write_flagged_texts(path: Path) -> None:
+    rows = [("text", "label", "count"), ("a good film", "", "3"), ("no film, no plot", "", "1")]
+    path.write_text("".join(",".join(f'"{cell}"' for cell in row) + "\n" for row in rows))
+
+
+def flagged_texts(path: Path) -> None:
+    """Look for labels in an earlier output of `gaps`, and read it as traffic."""
+    with contextlib.suppress(MnCoverError):
+        check_flagged(path)
+    read_traffic(path)
 
 
 def write_scores(path: Path) -> None:
@@ -277,7 +341,7 @@ def model(path: Path) -> None:
 BYTES = (damaged_bytes, damaged_bytes, damaged_numbers)
 LINES = (*BYTES, damaged_json_line, damaged_json_line)
 GZIP = (damaged_bytes, *map(gzipped, BYTES))
-TENSORS = (damaged_bytes, damaged_tensors, damaged_tensors)
+TENSORS = (damaged_bytes, damaged_tensors, *(resealed_tensors,) * 3)
 MEMBERS = (damaged_bytes, damaged_member, damaged_member, damaged_member)
 CSV, TSV = (partial(samples.delimited, delimiter=d) for d in ",\t")
 
@@ -311,12 +375,30 @@ KINDS: dict[str, Kind] = {
     "partial ranges": Kind(one("r.partial", partial(write_ranges, n=7)), ranges, TENSORS),
     "checkpoint": Kind(one("c.partial", write_checkpoint), checkpoint, TENSORS),
     "search state": Kind(
-        one("s.partial", samples.state_of_search), search_state, (*BYTES, damaged_json)
+        one("s.partial", samples.state_of_search), search_state, (*BYTES, *(damaged_state,) * 3)
     ),
+    "yardstick": Kind(one("y.json", write_yardstick), yardstick, (*BYTES, *(damaged_state,) * 3)),
     "predictions": Kind(one("p.txt", write_predictions), predictions, BYTES, 2),
+    "plan": Kind(
+        one("p.jsonl", plans.write_plan),
+        plan,
+        (*LINES, *(plans.damaged_plan,) * 4),
+        2,
+    ),
+    "plan, compressed": Kind(
+        zipped("p.jsonl", plans.write_plan), plan, (*GZIP, *(gzipped(plans.damaged_plan),) * 3), 2
+    ),
+    "data file of a plan": Kind(
+        one("p.mncover", plans.write_run),
+        data_file,
+        (*MEMBERS, *(plans.damaged_plan_of_run,) * 4),
+        8,
+    ),
     "verdicts": Kind(one("v.jsonl", write_verdicts), verdicts, LINES, 2),
     "batch": Kind(one("b.jsonl", write_batch_file), batch, LINES, 2),
     "batch, CSV": Kind(one("b.csv", write_batch_file), batch, BYTES, 2),
+    "flagged texts": Kind(one("f.csv", write_flagged_texts), flagged_texts, BYTES),
+    "flagged run": Kind(one("f.mncover", write_flagged_run), flagged_run, MEMBERS, 4),
     "scores": Kind(one("s.json", write_scores), scores, (*BYTES, damaged_json)),
     "vectors": Kind(one("v.txt", write_vectors), vectors, BYTES),
     "neighbours": Kind(one("n.npz", samples.neighbours), neighbours, BYTES),

@@ -12,6 +12,12 @@ import zipfile
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+from safetensors.numpy import load, save
+
+from mncover.data.tensors import CHECKSUM
+from mncover.data.tensors import _digest as digest_of
+
 Damage = Callable[[bytes, random.Random], bytes]
 
 NUMBERS = (0, 1, -1, 2, 7, 2**31 - 1, 2**31, 2**33, 2**63, 2**64, -(2**63), 10**15, 10**400)
@@ -125,6 +131,13 @@ def damaged_json_line(content: bytes, rng: random.Random) -> bytes:
     return b"\n".join(lines)
 
 
+def damaged_state(content: bytes, rng: random.Random) -> bytes:
+    """Damage a value of a state, and correct the checksum before it so that it is looked at."""
+    found = json.loads(content.partition(b"\n")[2])
+    changed = _as_json(found | {"state": damaged_value(found["state"], rng)})
+    return hashlib.sha256(changed).hexdigest().encode() + b"\n" + changed + b"\n"
+
+
 def gzipped(inner: Damage) -> Damage:
     """Damage what a gzip file holds, and compress it again."""
     return lambda content, rng: gzip.compress(inner(gzip.decompress(content), rng), 1, mtime=0)
@@ -132,18 +145,30 @@ def gzipped(inner: Damage) -> Damage:
 
 def damaged_member(content: bytes, rng: random.Random) -> bytes:
     """Damage a member of a data file, and correct its checksum so that it is looked at."""
+
+    def damage(members: dict[str, bytes]) -> str:
+        name = rng.choice(["header.json"] * len(members) + list(members))
+        if name == "header.json":
+            members[name] = _as_json(damaged_value(json.loads(members[name]), rng))
+        elif name.endswith(".json") and rng.random() < 0.7:
+            members[name] = damaged_json(members[name], rng)
+        elif rng.random() < 0.1:
+            del members[name]
+        else:
+            members[name] = damaged_bytes(members[name], rng)
+        return name
+
+    return with_members(content, damage, rng)
+
+
+def with_members(
+    content: bytes, damage: Callable[[dict[str, bytes]], str], rng: random.Random
+) -> bytes:
+    """Let a function damage a member of a data file and say which; correct its checksum."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
+    name = damage(members)
     header = json.loads(members["header.json"])
-    name = rng.choice(["header.json"] * len(members) + list(members))
-    if name == "header.json":
-        header = damaged_value(header, rng)
-    elif name.endswith(".json") and rng.random() < 0.7:
-        members[name] = damaged_json(members[name], rng)
-    elif rng.random() < 0.1:
-        del members[name]
-    else:
-        members[name] = damaged_bytes(members[name], rng)
     if isinstance(header, dict) and isinstance(header.get("checksums"), dict) and name in members:
         header["checksums"][name] = hashlib.sha256(members[name]).hexdigest()
     members["header.json"] = _as_json(header)
@@ -178,3 +203,43 @@ def damaged_tensors(content: bytes, rng: random.Random) -> bytes:
     packed = _as_json(header)
     packed += b" " * (-len(packed) % 8)
     return len(packed).to_bytes(8, "little") + packed + content[8 + size :]
+
+
+def resealed_tensors(content: bytes, rng: random.Random) -> bytes:
+    """Damage the header or an array of a safetensors file, and correct its checksum."""
+    size = int.from_bytes(content[:8], "little")
+    ((key, packed),) = json.loads(content[8 : 8 + size])["__metadata__"].items()
+    about, arrays = json.loads(packed), load(content)
+    del about[CHECKSUM]
+    if rng.random() < 0.5:
+        changed = damaged_value(about, rng)
+        about = changed if isinstance(changed, dict) else {"key": changed}
+    else:
+        name = rng.choice(sorted(arrays))
+        array = _damaged_array(arrays.pop(name), rng)
+        if rng.random() < 0.9:
+            arrays[name] = array
+    sealed = json.dumps({**about, CHECKSUM: digest_of(about, arrays)})
+    return save(arrays, {key: sealed})
+
+
+def _damaged_array(array: Any, rng: random.Random) -> Any:
+    """Return an array of other numbers, of another type or of another shape."""
+    flat = array.reshape(-1).copy()
+    match rng.randrange(6):
+        case 0 if flat.dtype.kind == "f" and len(flat):
+            flat[rng.randrange(len(flat))] = rng.choice((*FLOATS[3:], -1.0, 7.0))
+            return flat.reshape(array.shape)
+        case 1 if len(flat):
+            flat[rng.randrange(len(flat))] = 0 if flat.dtype.kind == "f" else rng.choice((0, 1, 99))
+            return flat[::-1].copy().reshape(array.shape)
+        case 2:
+            kinds = ("<f2", "<f4", "<f8", "<i8", "<i4", "|u1", "|i1", "|b1")
+            with np.errstate(all="ignore"):
+                return array.astype(rng.choice(kinds))
+        case 3:
+            return flat[: rng.randrange(len(flat) + 1)]
+        case 4:
+            return np.concatenate([flat, flat])
+        case _:
+            return array.T.copy() if array.ndim > 1 else array[None]

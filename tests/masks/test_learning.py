@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
+import signal
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -146,6 +149,44 @@ def test_interrupted_learning_resumes_and_ends_with_the_same_masks(
     ]
 
 
+@pytest.mark.parametrize(
+    ("owner", "name", "call"),
+    [
+        (torch.optim.Adam, "step", 7),
+        (Learner, "regulariser", 9),
+        (Learner, "held_out_fidelity", 2),
+        (Learner, "held_out_fidelity", -1),
+    ],
+)
+def test_learning_saves_its_state_wherever_it_is_stopped(
+    owner: type, name: str, call: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts, settings = tiny.texts(60, 1), replace(QUICK, words_kept=1.0)
+    unfinished = Unfinished(tmp_path / "m.partial", "learning run")
+    plain, calls, stop_at = getattr(owner, name), list[None](), 10**6
+
+    def stopped(*given: Any, **named: Any) -> Any:
+        calls.append(None)
+        if len(calls) == stop_at:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return plain(*given, **named)
+
+    monkeypatch.setattr(owner, name, stopped)
+    whole = learn_masks(Masks, subject_of(), texts, settings)
+    stop_at, calls = call if call > 0 else len(calls), []
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            learn_masks(Masks, subject_of(), texts, settings, unfinished=unfinished)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert unfinished.path.exists()
+    again = learn_masks(Masks, subject_of(), texts, settings, unfinished=unfinished)
+    assert again.facts == whole.facts
+    for part in ("word_scores", "pair_scores", "message"):
+        np.testing.assert_array_equal(getattr(again, part), getattr(whole, part))
+
+
 @pytest.mark.usefixtures("saves_always")
 def test_the_state_of_other_learning_or_a_damaged_one_is_refused_with_a_line(
     tmp_path: Path,
@@ -169,11 +210,12 @@ def test_the_state_of_learning_comes_back_whole(tmp_path: Path) -> None:
     with frozen(one.subject):
         for number in range(3):
             one.step(one._steps()[number], number, 1.0)
-    one.progress.step, one.progress.best = 3, 0.5
-    one.progress.kept = {name: value + 1 for name, value in one.layer.state_dict().items()}
+    assert one.progress.step == 3
+    best = {name: value + 1 for name, value in one.layer.state_dict().items()}
+    one.progress = replace(one.progress, looked=2, best=0.5, kept=best)
     one.write(path)
     assert two.read(path) is two.progress
-    assert (two.progress.step, two.progress.best, two.progress.stale) == (3, 0.5, 0)
+    assert two.progress == replace(one.progress, kept=two.progress.kept)
     assert two.progress.kept is not None
     for name, value in one.layer.state_dict().items():
         assert torch.equal(two.layer.state_dict()[name], value)

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from mncover.errors import SettingsError, TextError
+from mncover.errors import LimitError, SettingsError, TextError
 from mncover.selection.allocation import Earlier, apportion, for_equal_error, outlook
 from mncover.selection.estimates import (
     Predicted,
@@ -537,7 +537,14 @@ def test_a_plan_before_the_cases_of_another_suite_is_refused(written: Path) -> N
         ("drawn", ""),
         ("weights", None),
         ("tests", []),
+        ("tests", [["a", 10**400]]),
+        ("tests", [["a", -1], ["b", 131]]),
         ("models", []),
+        ("models", 3),
+        ("classes", 7),
+        ("classes", [[1]]),
+        ("seed", 1e308),
+        ("fails", ["x"]),
     ],
 )
 def test_a_plan_that_makes_no_sense_is_refused_in_one_line(name: str, value: Any) -> None:
@@ -555,6 +562,34 @@ def test_a_bomb_is_not_unpacked() -> None:
     plan["verdicts"] = base64.b64encode(zlib.compress(bytes(10_000_000))).decode()
     with pytest.raises(TextError, match="cannot be read"):
         Plan.from_json(plan)
+
+
+def test_a_plan_of_millions_of_cases_in_a_few_kilobytes_is_refused() -> None:
+    earlier = earlier_of(suite_of(50, 80))
+    plan = plan_for(earlier, 40)
+    n = 9_000_000
+    few = Drawn(np.array([0]), np.array([n]), np.array([0]))
+    noises = earlier.fails.shape[1]
+    large = Earlier(
+        ("a",),
+        np.zeros(n, dtype=np.int64),
+        np.zeros((1, n), dtype=np.int8),
+        *(np.zeros((1, noises, n), dtype=np.uint8) for _ in range(2)),
+    )
+    packed = replace(plan, models=("a",), earlier=large, drawn=few).to_json()
+    with pytest.raises(LimitError, match="the plan: bytes after decompression: more than 16"):
+        Plan.from_json(packed)
+
+
+def test_a_suite_refuses_a_plan_of_another_shape_before_it_is_used(written: Path) -> None:
+    lines = written.read_text().splitlines()
+    header = json.loads(lines[0])
+    header["plan"]["classes"] = 7
+    written.write_text("\n".join([json.dumps(header), *lines[1:]]))
+    with pytest.raises(
+        TextError, match=r"plan\.classes must be a list, got 7; make the plan again"
+    ):
+        load_suite(written)
 
 
 def test_estimates_from_outcomes_are_those_of_the_verdicts(written: Path) -> None:

@@ -134,7 +134,8 @@ def find_packing(taps: Taps, max_length: int) -> Packing | None:
     a few texts that agree prove nothing, so nothing is packed.
     """
     subject = taps.subject
-    if taps.fused or not taps.heads:  # the readers of packs take attention weights
+    # The readers of packs take attention weights, and a pack has no prompts before what is read.
+    if taps.fused or not taps.heads or subject.prompting.read == "answer":
         return None
     shared = subject.workers == 1 and torch.get_num_threads() > 1
     takes = inspect.signature(subject.runner.forward).parameters
@@ -142,7 +143,7 @@ def find_packing(taps: Taps, max_length: int) -> Packing | None:
         return None
     # A position table may reserve its first rows for padding.
     first = next(((t.padding_idx or 0) + 1 for t in subject.padded_position_tables()), 0)
-    text = subject.encode([" ".join([PROBE_TEXT] * max_length)], max_length)
+    text = subject.tokenise([" ".join([PROBE_TEXT] * max_length)], max_length)
     packing = Packing(taps, int(text.lengths[0]), first)
     while packing.reach >= SHORTEST_REACH and not _agrees(packing, text):
         packing = replace(packing, reach=packing.reach // 2)

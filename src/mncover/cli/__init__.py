@@ -34,7 +34,7 @@ from mncover.cli import (
     suite,
 )
 from mncover.cli.options import Command
-from mncover.cli.signals import interrupted, watching
+from mncover.cli.signals import Watch, interrupted, watching
 from mncover.data.harmless import on_a_line
 from mncover.data.writing import protecting
 from mncover.errors import MnCoverError, elided, needs_run
@@ -105,21 +105,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command = typer.main.get_command(app)
     args = None if arguments is None else list(arguments)
     debug: list[bool] = []  # not empty once the option was met
-    with encodable(), warnings_in_a_line(), watching() as came:
+    with encodable(), warnings_in_a_line(), watching() as watch:
         try:
             with needs_run(), protecting():
                 found = command.main(
                     args=args, prog_name="mncover", standalone_mode=False, obj=debug
                 )
             code = found if isinstance(found, int) else OK
-            if came and code == INTERRUPTED:  # Typer's own answer to Ctrl-C
-                code = interrupted(came)
+            if watch.came and code == INTERRUPTED:  # Typer's own answer to Ctrl-C
+                code = interrupted(watch)
         except KeyboardInterrupt:
-            code = interrupted(came)
+            code = interrupted(watch)
         except Exception as error:
             if debug:
                 tell("".join(traceback.format_exception(error)))
-            code = interrupted(came) if came else _explain(error)
+            code = interrupted(watch) if watch.came else _explain(error)
+        watch.over = True
         return _flushed(code)
 
 
@@ -150,7 +151,7 @@ def _explain(error: Exception) -> int:
         return _fail("out of memory: try a smaller --max-length, --bins or --batch-size.")
     # Typer may bring its own copy of click, so its exceptions are recognised by name.
     if type(error).__name__ == "Abort":
-        return interrupted([])
+        return interrupted(Watch())
     if hasattr(error, "format_message"):
         return _explain_usage(error)
     return _fail(elided(f"{type(error).__name__}: {' '.join(str(error).split())[:300]}. {_BUG}"))

@@ -64,7 +64,7 @@ def _devices() -> dict[str, Any]:
 
 
 @app.command("model")
-@o.configured("bins", "max_length", "positions", "sites", *o.LOADING, "criteria")
+@o.configured("bins", "max_length", "positions", "sites", *o.LOADING, "criteria", *o.PROMPTING)
 def show_model(model: o.Model, *, config: Config) -> None:
     """Show how a model's sites are read, and how many cells it has."""
     engine = o.coverage_for(model, config, quiet=True).engine

@@ -21,6 +21,7 @@ from mncover.coverage import Coverage
 from mncover.criteria import CRITERIA
 from mncover.data.datafile import DEFAULT_NAME
 from mncover.data.files import Say, read_toml, silent
+from mncover.data.prompting import NORMALISE, READ, Judge, Prompting, unescaped
 from mncover.data.results import ADDS_LITTLE_AT
 from mncover.data.writing import protect
 from mncover.engine.kernels import AUTO, KERNELS
@@ -74,6 +75,13 @@ _CRITERIA = f"What to measure: {listed(*CRITERIA)} (`mncover criteria`). "
 _CRITERIA += "[cover, and mncover if there are masks]"
 _POSITIONS = "A neuron for each position of a text, or one for all, hit by any token or the mean."
 _SITES = "What is read: all, or hidden states alone, which leaves the model its fast attention."
+_CHOICES = "Answers to choose from: a causal language model becomes a classifier of these."
+_TEMPLATE = "The prompt, with {text} in it, or {text_a} and {text_b} for pairs; \\n is a line end."
+_CHAT = "Put the prompt into the tokenizer's chat template, as the user's message."
+_NORMALISE = f"How the choices' log-probabilities are scaled: {listed(*NORMALISE)} (in tokens)."
+_GENERATE = "Let a causal language model answer, with up to N tokens, for tests of answers."
+_STOP = "End an answer where this comes; repeatable."
+_READ = f"Where the inside is read of a model that answers: {listed(*READ)}."
 _CLASSES = f"How the model's classes map to those of a test suite: {listed(*WAYS)}."
 _BELOW_TEST = "Exit with 2 if this test's coverage is below this; repeatable."
 _MAX_FAILING = "Exit with 2 if more cases fail: a percentage such as 5%, or a number of cases."
@@ -107,6 +115,13 @@ class Config:
     kernels: str = _field(AUTO, f"What counts the hits: {listed(AUTO, *KERNELS)}.")
     masks: str | None = _field(None, "Masks from `mncover masks`: measure mnCover too.", "FILE")
     criteria: str | None = _field(None, _CRITERIA, "NAME,NAME")
+    choices: str | None = _field(None, _CHOICES, "NAME,NAME")
+    template: str | None = _field(None, _TEMPLATE, "TEXT")
+    chat: bool | None = _field(None, _CHAT, None, "--chat")
+    normalise: str = _field("none", _NORMALISE)
+    generate: int | None = _field(None, _GENERATE, "N", min=1)
+    stop: tuple[str, ...] | None = _field(None, _STOP, "TEXT")
+    read: str = _field("prompt", _READ)
     classes: str = _field("auto", _CLASSES)
     output: str = _field(DEFAULT_NAME, "The data file to write.", "FILE", "--output", "-o")
     fail_under: float | None = _field(
@@ -133,6 +148,20 @@ class Config:
         if self.criteria is None:
             return None
         return tuple(name.strip() for name in self.criteria.split(",") if name.strip())
+
+    @property
+    def prompting(self) -> Prompting:
+        """How texts become prompts, and how a language model answers."""
+        choices = () if self.choices is None else self.choices.split(",")
+        return Prompting(
+            choices=tuple(unescaped(one.strip()) for one in choices),
+            template=unescaped(self.template or ""),
+            chat=bool(self.chat),
+            normalise=self.normalise,  # type: ignore[arg-type]  # it is checked there
+            generate=self.generate or 0,
+            stop=tuple(map(unescaped, self.stop or ())),
+            read=self.read,  # type: ignore[arg-type]
+        )
 
     def overridden(self, **options: Any) -> Config:
         """Return the configuration with every option that is not None in its place."""
@@ -175,13 +204,15 @@ def load_config(folder: Path) -> Config:
 
 
 _CALLED: dict[Any, str] = {int: "an integer", float: "a number", str: "a string"}
-_CALLED[list[str]] = "a list of strings"
+_CALLED |= {list[str]: "a list of strings", bool: "true or false"}
 
 
 def _fits(value: Any, kind: Any) -> bool:
     """Return whether a value of a configuration file is of an option's type."""
     if kind == list[str]:
         return isinstance(value, list) and all(isinstance(one, str) for one in value)
+    if kind is bool:
+        return isinstance(value, bool)
     return not isinstance(value, bool) and isinstance(value, (kind, int) if kind is float else kind)
 
 
@@ -192,7 +223,8 @@ KEYWORD = inspect.Parameter.KEYWORD_ONLY
 FIELDS = ("text", "pair")
 LOADING = ("batch_size", "device", "dtype", "kernels", "masks")
 SETTINGS = ("bins", "max_length", "attention_weight", "positions", "sites")
-MEASURING = ("train", "train_limit", *FIELDS, *SETTINGS, *LOADING, "criteria")
+PROMPTING = ("choices", "template", "chat", "normalise", "generate", "stop", "read")
+MEASURING = ("train", "train_limit", *FIELDS, *SETTINGS, *LOADING, "criteria", *PROMPTING)
 CHECKING = ("max_failing", "max_failing_test", "fail_under", "fail_under_test", "metric")
 
 # Options that are not configuration.
@@ -264,10 +296,13 @@ def loading(config: Config, quiet: bool) -> dict[str, Any]:
     return {"progress": progress, **{name: getattr(config, name) for name in LOADING}}
 
 
-def coverage_for(model: str, config: Config, quiet: bool, signatures: bool = True) -> Coverage:
+def coverage_for(
+    model: str, config: Config, quiet: bool, signatures: bool = True, judge: Judge | None = None
+) -> Coverage:
     """Load a model and masks, ready to calibrate."""
     settings: dict[str, Any] = {name: getattr(config, name) for name in SETTINGS}
     settings |= {"criteria": config.criterion_names, "signatures": signatures}
+    settings["prompting"] = replace(config.prompting, judge=judge)
     cov = Coverage(model, **settings, **loading(config, quiet))
     if words := cov.engine.setups.room.words(config.max_length):
         speaker(quiet)(words)

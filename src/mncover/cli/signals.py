@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
@@ -19,38 +20,49 @@ from mncover.report.screen import tell
 WORDS = {signal.SIGINT: "Interrupted.", signal.SIGTERM: "Terminated."}
 
 
+@dataclass(slots=True)
+class Watch:
+    """The signals that came, and whether the command is over, so that they change nothing."""
+
+    came: list[int] = field(default_factory=list)
+    over: bool = False
+
+    def take(self, number: int, frame: FrameType | None) -> None:
+        """Note a signal."""
+        self.came.append(number)
+        if not self.over:
+            raise KeyboardInterrupt
+
+
 @contextmanager
-def watching() -> Iterator[list[int]]:
-    """Yield a list of the signals that came; the first raises KeyboardInterrupt, as Ctrl-C does.
+def watching() -> Iterator[Watch]:
+    """Yield what is known of signals; until the end each raises KeyboardInterrupt, as Ctrl-C does.
 
     So what leaves a checkpoint on Ctrl-C leaves one, too, when a machine is shut down.
     """
-    came: list[int] = []
-
-    def take(number: int, frame: FrameType | None) -> None:
-        came.append(number)
-        raise KeyboardInterrupt
+    watch = Watch()
 
     def ignored(about: Any) -> None:
-        if not came:
+        if not watch.came:
             hook(about)
 
     hook, before = sys.unraisablehook, {}
     if threading.current_thread() is threading.main_thread():
         for number in WORDS:
             if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
-                before[number] = signal.signal(number, take)
+                before[number] = signal.signal(number, watch.take)
     sys.unraisablehook = ignored
     try:
-        yield came
+        yield watch
     finally:
         sys.unraisablehook = hook
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
-def interrupted(came: list[int]) -> int:
-    """Say which signal came, and return the exit code for it."""
-    number = came[0] if came else signal.SIGINT
+def interrupted(watch: Watch) -> int:
+    """Say which signal came first, and return the exit code for it."""
+    watch.over = True
+    number = watch.came[0] if watch.came else signal.SIGINT
     tell(WORDS[signal.Signals(number)])
     return 128 + number

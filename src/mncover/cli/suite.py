@@ -17,12 +17,13 @@ from mncover.report.screen import Screen, in_json, say
 from mncover.selection.estimates import estimates_from
 from mncover.selection.planfile import plan_of
 from mncover.suites.exchange import CERTAIN, FORMATS, export_texts, index_path, read_predictions
-from mncover.suites.formats import SUITE_FORMATS, load_suite, save_suite
+from mncover.suites.formats import FOREIGN, SUITE_FORMATS, converted, load_suite, save_suite
 from mncover.suites.judging import in_suite_classes, judge_suite
 from mncover.suites.model import known_way
 
 app = typer.Typer(help="Make test suites, look at them, and convert them.", no_args_is_help=True)
 
+_FOREIGN = f"A test suite, or a file of another tool: {listed(*{**SUITE_FORMATS, **FOREIGN})}."
 TestSuite = Annotated[Path, argument(f"A test suite: {listed(*SUITE_FORMATS)}.", "SUITE")]
 
 
@@ -43,13 +44,21 @@ def make(
 
 
 @app.command()
-def convert(suite: TestSuite, output: o.JsonLines, quiet: o.Quiet = False) -> None:
-    """Write a suite, such as a CheckList pickle, in mncover's own format."""
+def convert(
+    suite: Annotated[Path, argument(_FOREIGN, "SUITE")], output: o.JsonLines, quiet: o.Quiet = False
+) -> None:
+    """Write a suite, or a file of another tool, in mncover's own format.
+
+    Of promptfoo's files, samples that the lm-evaluation-harness logged, and JSON lines of prompts
+    with answers, what does not map is left out and named.
+    """
     check_paths(file=output, reads=(suite,))
-    found = load_suite(suite)
+    found, left_out = converted(suite)
     save_suite(found, output)
     if not quiet:
         say(f"{output}: {describe_suite(found)}.")
+        if left_out:
+            say(f"Left out, because it does not map: {left_out}.")
 
 
 @app.command()

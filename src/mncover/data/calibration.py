@@ -6,7 +6,7 @@ random calibration texts reach, and how much of a further text the ranges would 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import sqrt
 from typing import Any
@@ -36,6 +36,17 @@ class Draws:
     sampled: int
     points: Counts
     shares: Mapping[str, NDArray[np.float64]]
+
+    def fit(self, names: Iterable[str]) -> bool:
+        """Return whether the numbers, which may come from a stranger, are some of these names."""
+        points, shares = self.points, self.shares.values()
+        if points.ndim != 1 or not len(points) or not set(self.shares) <= set(names):
+            return False
+        if (np.diff(points, prepend=0) <= 0).any() or points[-1] > self.sampled:
+            return False
+        if any(one.shape != (DRAWS, len(points)) for one in shares):
+            return False
+        return all(bool(((one >= 0) & (one <= 1)).all()) for one in shares)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +125,7 @@ class Calibration:
             rows = sum(site.groups * site.rows for site in criterion.layout.sites)
             one = self.reachable[criterion.name]
             fits.append(one.shape == (rows,) and (one >= 0).all())
-        if self.draws is not None:
-            points, shares = self.draws.points, self.draws.shares
-            fits += [points.ndim == 1 and len(points) > 0, set(shares) <= set(names)]
-            fits += [(np.diff(points, prepend=0) > 0).all(), points[-1:] <= self.draws.sampled]
-            fits += [one.shape == (DRAWS, len(points)) for one in shares.values()]
-            fits += [((one >= 0) & (one <= 1)).all() for one in shares.values()]
+        fits += [self.draws is None or self.draws.fit(names)]
         if not all(bool(np.all(one)) for one in fits):
             raise DataFileError("what it says of the calibration texts does not fit together")
 
@@ -161,8 +167,9 @@ def _stretch(n: int, sampled: int, texts: int) -> float:
 
     Two draws from a sample share more texts than two from all: the variance of a mean is
     proportional to 1/n - 1/sampled. The sample's own mean is off by 1/sampled - 1/texts.
+    Draws of the whole sample, as of a single text, do not vary at all.
     """
-    if sampled >= texts:
+    if sampled >= texts or n >= sampled:
         return 1.0
     return sqrt((1 + n / sampled - 2 * n / texts) / (1 - n / sampled))
 

@@ -23,20 +23,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mncover.data.calibration import Calibration
-from mncover.data.header import NAMES, check_header, check_outlines
+from mncover.data.header import (
+    NAMES,
+    check_header,
+    check_outlines,
+    criteria_of,
+    settings_of,
+)
 from mncover.data.identity import Identity, MaskSummary, Measured, Run
 from mncover.data.layout import Layout
 from mncover.data.limits import check_bytes
 from mncover.data.maps import check_size
 from mncover.data.npy import from_npy, to_npy
 from mncover.data.owners import OWNERS_TYPE, Owners, check_owners
+from mncover.data.prompting import Prompting
 from mncover.data.signatures import SignatureSpace
 from mncover.data.store import CoverageData
-from mncover.data.table import COLUMNS, NEW_TYPE, UNKNOWN, NewCells, Signatures, Table
+from mncover.data.table import COLUMNS, NEW_TYPE, NOT_KNOWN, UNKNOWN, NewCells, Signatures, Table
 from mncover.data.threads import WORKERS
 from mncover.data.writing import replacing
 from mncover.errors import DataFileError, LimitError
-from mncover.types import POSITIONS, SITES, Settings, Text, __version__, are_texts, brief
+from mncover.types import Text, __version__, are_texts, brief
 
 # 1: the first. 2: masks, a map of mnCover for each context, and what each text adds to it;
 # suites of tests, and the case of each text. 3: any criteria, each with its maps and new cells;
@@ -47,7 +54,7 @@ FORMAT_VERSION = 4
 DEFAULT_NAME = "run.mncover"
 HEADER, TEXTS, PROBABILITIES = "header.json", "texts.json", "probabilities.npy"
 SUITES, SIGNATURES, SPACE = "suites.json", "signatures.npy", "space/"
-OWNERS, CALIBRATION = "owners.npy", "calibration/"
+OWNERS, CALIBRATION, ANSWERS = "owners.npy", "calibration/", "answers.json"
 # Of members of JSON: each byte may make an object. Texts are about a tenth when compressed.
 FREE, RATIO = 2**24, 30
 
@@ -80,6 +87,8 @@ def _contents(data: CoverageData) -> Iterator[_Content]:
     for criterion, cells in table.new.items():
         yield f"new/{criterion}.npy", partial(to_npy, cells), True
     yield PROBABILITIES, partial(to_npy, table.probabilities), True
+    if table.answers:
+        yield ANSWERS, partial(_json, table.answers), True
     yield from _optional_contents(data)
     yield TEXTS, partial(_json, table.texts), True
 
@@ -173,6 +182,7 @@ def _header(data: CoverageData, sums: dict[str, str]) -> dict[str, Any]:
         "calibration_texts": identity.calibration_texts,
         "masks": None if identity.masks is None else identity.masks.to_json(),
         "criteria": [criterion.to_json() for criterion in identity.criteria],
+        "prompting": None if identity.prompting.plain else identity.prompting.to_json(),
         "runs": [run.to_json() for run in data.runs],
         "contexts": data.contexts,
         "texts": len(data.table),
@@ -247,7 +257,7 @@ def _read(archive: zipfile.ZipFile) -> CoverageData:
     columns = {name: _column(archive, name, header, len(texts)) for name in COLUMNS}
     new = {name: _new_cells(archive, name, header, len(texts)) for name in data.identity.names}
     data.space, signatures = _signatures(archive, sums, len(texts))
-    data.table = Table(columns, new, probabilities, texts, signatures)
+    data.table = Table(columns, new, probabilities, texts, signatures, _answers(archive, sums))
     if probabilities.ndim != 2 or probabilities.shape[1] != len(data.identity.labels):
         raise DataFileError("its probabilities do not fit its labels")
     data.table.check(len(data.runs), len(data.contexts))
@@ -321,16 +331,12 @@ def _member(archive: zipfile.ZipFile, name: str, sums: dict[str, str]) -> bytes:
     return content
 
 
-# What stands in a column that not every file has.
-_UNKNOWN = {"owner": UNKNOWN, "owned": 0.0, "outside": np.nan}
-
-
 def _column(archive: zipfile.ZipFile, name: str, header: dict[str, Any], n: int) -> NDArray[Any]:
     """Return a column of the table; one that came later than the file is unknown."""
     member, sums = f"table/{name}.npy", header["checksums"]
     later = header["version"] == 1 and name == "case"
-    if later or (name in _UNKNOWN and member not in sums):
-        return np.full(n, _UNKNOWN.get(name, UNKNOWN), dtype=COLUMNS[name])
+    if later or (name in NOT_KNOWN and member not in sums):
+        return np.full(n, NOT_KNOWN.get(name, UNKNOWN), dtype=COLUMNS[name])
     return _array(_member(archive, member, sums), COLUMNS[name])
 
 
@@ -361,9 +367,17 @@ def _texts(content: bytes) -> tuple[Text, ...]:
     return texts
 
 
+def _answers(archive: zipfile.ZipFile, sums: dict[str, str]) -> tuple[str, ...]:
+    """Return what a language model said to each text; nothing if it was not asked."""
+    answers = json.loads(_member(archive, ANSWERS, sums)) if ANSWERS in sums else []
+    if type(answers) is not list or not all(isinstance(one, str) for one in answers):
+        raise DataFileError("its list of answers holds something else")
+    return tuple(answers)
+
+
 def _identity(header: dict[str, Any]) -> Identity:
-    settings, layout = _settings(header), Layout.from_json(header["layout"])
-    criteria = tuple(Measured.from_json(one) for one in _criteria(header, settings))
+    settings, layout = settings_of(header), Layout.from_json(header["layout"])
+    criteria = tuple(Measured.from_json(one) for one in criteria_of(header, settings))
     for one in criteria:
         check_size(one.layout, one.cells)
     if not criteria or len({one.name for one in criteria}) != len(criteria):
@@ -376,21 +390,5 @@ def _identity(header: dict[str, Any]) -> Identity:
         calibration_texts=int(header["calibration_texts"]),
         masks=MaskSummary.from_json(header["masks"]) if header.get("masks") else None,
         criteria=criteria,
+        prompting=Prompting.from_json(header.get("prompting") or {}),
     )
-
-
-def _settings(header: dict[str, Any]) -> Settings:
-    """Return the settings of a file; before format 4 there was a neuron for each position."""
-    before = {"positions": POSITIONS[0], "sites": SITES[0]} if header["version"] < 4 else {}
-    return Settings.from_json({**header["settings"], **before})
-
-
-def _criteria(header: dict[str, Any], settings: Settings) -> list[dict[str, Any]]:
-    """Return the criteria of a file; formats 1 and 2 had Cover, and with masks mnCover."""
-    if header["version"] > 3:
-        return list(header["criteria"])
-    if header["version"] == 3:
-        return [{**one, "layout": header["layout"]} for one in header["criteria"]]
-    known = {"cover": "Cover", **({"mncover": "mnCover"} if header.get("masks") else {})}
-    common = {key: header[key] for key in ("reachable", "layout")} | {"cells": settings.bins}
-    return [{"name": name, "title": title, **common} for name, title in known.items()]

@@ -85,6 +85,15 @@ def in_cell(value: Any) -> Any:
     return visible(f"'{value}" if value.startswith(FORMULA) else value)
 
 
+def in_figure(text: str) -> str:
+    r"""Return a text that matplotlib draws as it is, on one line: no formula, nothing unseen.
+
+    >>> print(in_figure("from $5\nto $6"))
+    from \$5 to \$6
+    """
+    return visible(" ".join(text.split())).replace("$", "\\$")
+
+
 def in_xml(text: str) -> str:
     """Return a text that XML can hold, and whoever prints the XML; what is neither is written out.
 

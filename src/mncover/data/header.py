@@ -8,6 +8,7 @@ from typing import Any
 from mncover.data.identity import COUNTS, LISTS, MAX_CELLS
 from mncover.data.schema import Each, Maybe, Number, Whole, check_shape
 from mncover.errors import DataFileError
+from mncover.types import POSITIONS, SITES, Settings
 
 NAMES = ("model", "model_fingerprint", "tokenizer_fingerprint", "ranges_fingerprint")
 _SCORED = [(str, float)]
@@ -22,6 +23,16 @@ _REACHABLE = [[Whole()]]
 _CRITERION = {"name": str, "title": str, "cells": Whole(1, MAX_CELLS), "reachable": _REACHABLE}
 _LAYOUT = {"causal": bool, "sites": [(str, Whole(), Whole(1), Whole(1), Whole(1))]}
 _SETTINGS = {"bins": int, "max_length": int, "attention_weight": float}
+_PROMPTING = {
+    "choices": Maybe([str]),
+    "template": Maybe(str),
+    "chat": Maybe(bool),
+    "normalise": Maybe(str),
+    "generate": Maybe(Whole()),
+    "stop": Maybe([str]),
+    "read": Maybe(str),
+    "chat_digest": Maybe(str),
+}
 _RUN = (str, str, str, str, Whole())
 _PART = (*_RUN, str, Whole())  # of a run of a part of its suite
 _HEADER = {
@@ -30,6 +41,7 @@ _HEADER = {
     "labels": [str],
     "calibration_texts": Whole(),
     "masks": Maybe(_MASKS),
+    "prompting": Maybe(_PROMPTING),
     "runs": [list],
     "contexts": [str],
     "checksums": Each(str),
@@ -66,3 +78,20 @@ def check_outlines(outlines: Any) -> dict[str, dict[str, Any]]:
     check_shape(outlines, _OUTLINES, "suites")
     found: dict[str, dict[str, Any]] = outlines
     return found
+
+
+def settings_of(header: dict[str, Any]) -> Settings:
+    """Return the settings of a file; before format 4 there was a neuron for each position."""
+    before = {"positions": POSITIONS[0], "sites": SITES[0]} if header["version"] < 4 else {}
+    return Settings.from_json({**header["settings"], **before})
+
+
+def criteria_of(header: dict[str, Any], settings: Settings) -> list[dict[str, Any]]:
+    """Return the criteria of a file; formats 1 and 2 had Cover, and with masks mnCover."""
+    if header["version"] > 3:
+        return list(header["criteria"])
+    if header["version"] == 3:
+        return [{**one, "layout": header["layout"]} for one in header["criteria"]]
+    known = {"cover": "Cover", **({"mncover": "mnCover"} if header.get("masks") else {})}
+    common = {key: header[key] for key in ("reachable", "layout")} | {"cells": settings.bins}
+    return [{"name": name, "title": title, **common} for name, title in known.items()]

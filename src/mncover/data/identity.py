@@ -9,6 +9,7 @@ from dataclasses import asdict, astuple, dataclass, field, fields
 from typing import Any
 
 from mncover.data.layout import Layout
+from mncover.data.prompting import Prompting
 from mncover.errors import DataFileError, MaskError, MismatchError, SettingsError
 from mncover.types import Settings
 
@@ -17,6 +18,8 @@ LISTS = ("top_words", "low_words", "top_pairs", "low_pairs")
 MAX_CELLS = 100_000  # what a stranger's file may ask memory for
 NAME = re.compile(r"[A-Za-z_]\w*(:[0-9]+(\.[0-9]+)?)?", re.ASCII)  # of a criterion: `tknc:3`
 OF_ALL = "-of-all"  # behind a criterion's name: its share of all cells, not of the reachable ones
+
+_AS_THEY_ARE = Prompting()
 
 # A word, or two words of a pair, with its score.
 Scored = tuple[str, float]
@@ -111,6 +114,7 @@ class Identity:
     calibration_texts: int
     masks: MaskSummary | None
     criteria: tuple[Measured, ...]
+    prompting: Prompting = _AS_THEY_ARE
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -155,7 +159,7 @@ _CALLED = {
 
 
 def _difference(name: str, mine: Any, theirs: Any) -> str:
-    if name == "settings":
+    if name in ("settings", "prompting"):
         pairs = zip(mine.to_json().items(), theirs.to_json().items(), strict=True)
         return ", ".join(f"{key} ({a} and {b})" for (key, a), (_, b) in pairs if a != b)
     if name == "criteria":

@@ -22,7 +22,8 @@ UNKNOWN = -1
 # Column -> type. `case` numbers the cases of a suite of tests, or is UNKNOWN. `owner` is the row of
 # the earlier text that was the first to hit more of a text's cells than any other, or UNKNOWN, and
 # `owned` the share that it hit first (`owners.py`). `outside` is the share of a text's values that
-# no range holds, over the same sample of neurons; NaN if it is not known.
+# no range holds, over the same sample of neurons; NaN if it is not known. `judged` is what a
+# function of the user's said of the answer: 1 if it is right, 0 if not, UNKNOWN if not asked.
 COLUMNS: dict[str, str] = {
     "run": "<i4",
     "number": "<i8",
@@ -36,8 +37,11 @@ COLUMNS: dict[str, str] = {
     "owner": "<i4",
     "owned": "<f4",
     "outside": "<f4",
+    "judged": "|i1",
 }
 NEW_TYPE = "<i8"
+# What stands in a column that not every file has.
+NOT_KNOWN = {"owner": UNKNOWN, "owned": 0.0, "outside": np.nan, "judged": UNKNOWN}
 
 NewCells = NDArray[np.int64]
 Signatures = NDArray[np.float16]
@@ -49,7 +53,8 @@ class Table:
 
     `new` has, by criterion, how many hidden and attention cells each text added in the order of
     its run: [2, texts], UNKNOWN where the order was not kept. `signatures` [texts, numbers] has
-    no numbers if none were kept, and NaN for a text that has none.
+    no numbers if none were kept, and NaN for a text that has none. `answers` are what a language
+    model said to each text; there are none if it was not asked to answer.
     """
 
     columns: dict[str, NDArray[Any]]
@@ -57,6 +62,7 @@ class Table:
     probabilities: NDArray[np.float32]
     texts: tuple[Text, ...]
     signatures: Signatures
+    answers: tuple[str, ...] = ()
 
     @classmethod
     def empty(cls, n_labels: int, criteria: Sequence[str]) -> Table:
@@ -73,11 +79,12 @@ class Table:
         probabilities: NDArray[np.float32],
         new: Mapping[str, Any],
         signatures: Signatures | None = None,
+        answers: tuple[str, ...] = (),
         **columns: Any,
     ) -> Table:
         """Return a table of the given columns; a single value stands for every row.
 
-        Owners and `outside` may be left out if they are not known.
+        Owners, `outside` and `judged` may be left out if they are not known.
         """
         n = len(texts)
         signs = np.empty((n, 0), dtype=np.float16) if signatures is None else signatures
@@ -85,10 +92,10 @@ class Table:
         def full(values: Any, shape: tuple[int, ...], kind: str) -> NDArray[Any]:
             return np.array(np.broadcast_to(np.asarray(values), shape), dtype=kind)
 
-        given = {"owner": UNKNOWN, "owned": 0.0, "outside": np.nan, **columns}
+        given = {**NOT_KNOWN, **columns}
         known = {name: full(given[name], (n,), kind) for name, kind in COLUMNS.items()}
         added = {name: full(cells, (2, n), NEW_TYPE) for name, cells in new.items()}
-        return cls(known, added, probabilities.astype("<f4"), tuple(texts), signs)
+        return cls(known, added, probabilities.astype("<f4"), tuple(texts), signs, answers)
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -105,7 +112,8 @@ class Table:
         columns = {name: values[rows] for name, values in self.columns.items()}
         new = {name: cells[:, rows] for name, cells in self.new.items()}
         texts = tuple(self.texts[row] for row in rows)
-        return Table(columns, new, self.probabilities[rows], texts, self.signatures[rows])
+        answers = tuple(self.answers[row] for row in rows) if self.answers else ()
+        return Table(columns, new, self.probabilities[rows], texts, self.signatures[rows], answers)
 
     @classmethod
     def joined(cls, tables: Sequence[Table]) -> Table:
@@ -115,7 +123,9 @@ class Table:
         new = {n: np.concatenate([t.new[n] for t in tables], axis=1) for n in first.new}
         probabilities = np.concatenate([t.probabilities for t in tables])
         texts = tuple(chain.from_iterable(t.texts for t in tables))
-        return cls(columns, new, probabilities, texts, _stacked([t.signatures for t in tables]))
+        answers = tuple(chain.from_iterable(t.answers for t in tables))
+        signatures = _stacked([t.signatures for t in tables])
+        return cls(columns, new, probabilities, texts, signatures, answers)
 
     def renumbered(self, **numbers: NDArray[Any]) -> Table:
         """Return the table with the values of a column, such as `run`, looked up in an array."""
@@ -147,10 +157,12 @@ class Table:
             raise DataFileError("the probabilities in its table have the wrong shape")
         if self.signatures.ndim != 2 or len(self.signatures) != n:
             raise DataFileError("the signatures in its table have the wrong shape")
+        if len(self.answers) not in (0, n):
+            raise DataFileError("its list of answers does not fit its texts")
         one = np.nextafter(np.float32(1), np.float32(2))  # excluded, so that 1 is not
         limits: dict[str, Any] = {"run": (0, n_runs), "context": (0, n_contexts), "owned": (0, one)}
         limits |= {name: (UNKNOWN, max(n_labels, 0)) for name in ("label", "prediction")}
-        limits["owner"] = (UNKNOWN, np.arange(n))
+        limits |= {"owner": (UNKNOWN, np.arange(n)), "judged": (UNKNOWN, 2)}
         for name, (low, end) in limits.items():
             if not ((self[name] >= low) & (self[name] < end)).all():  # not so for NaN
                 raise DataFileError(f"the column '{name}' of its table has values out of range")

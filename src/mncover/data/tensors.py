@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors import safe_open
+from safetensors.numpy import save
 
 from mncover.data.writing import replacing
 from mncover.errors import DataFileError
@@ -25,11 +25,10 @@ def write_tensors(
     """Write arrays with a header under a key, in it a checksum of both; replace the file."""
     whole = {name: np.require(array, requirements="C") for name, array in arrays.items()}
     header = json.dumps({**about, CHECKSUM: _digest(about, whole)})
+    # Not with the library's own function, which leaves files of its own behind if it is killed.
+    content = save(whole, {key: header})
     with replacing(path) as temporary:
-        try:
-            save_file(whole, temporary, {key: header})
-        except SafetensorError as error:  # such as a disk that is full
-            raise OSError(f"{path}: cannot be written ({error})") from error
+        temporary.write_bytes(content)
 
 
 def read_tensors(

@@ -99,6 +99,10 @@ def replacing(path: Path) -> Iterator[Path]:
         with temporary.open("rb") as written:
             os.fsync(written.fileno())
         os.replace(temporary, path)
+    except OSError as error:  # such as a disk that is full: nobody knows the temporary name
+        if error.filename is None or Path(os.fsdecode(error.filename)) == temporary:
+            error.filename = str(path)
+        raise
     finally:
         _being_written.discard(temporary)
         temporary.unlink(missing_ok=True)

@@ -10,10 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mncover.data.owners import Block
-from mncover.data.table import NewCells, Signatures, Table
+from mncover.data.prompting import Prompting
+from mncover.data.table import UNKNOWN, NewCells, Signatures, Table
 from mncover.engine.batches import Tokens
+from mncover.errors import TextError
+from mncover.suites.answers import AnswerExpectation
 from mncover.suites.rows import Rows
-from mncover.types import Text
+from mncover.types import Text, brief
 
 
 class Added(NamedTuple):
@@ -51,6 +54,31 @@ class Answers:
         """Return lengths, what was cut, probabilities and signatures of some texts."""
         sizes = self.lengths[texts], self.truncated[texts]
         return *sizes, self.probabilities[texts], self.signatures[texts]
+
+
+def judged_rows(prompting: Prompting, rows: Rows, answers: Sequence[str]) -> NDArray[np.int8] | int:
+    """Return what the user's function says of each answer: 1 or 0, UNKNOWN where it is not asked.
+
+    It is asked about the cases of tests that expect it.
+    """
+    judge, suite = prompting.judge, rows.suite
+    if judge is None or not answers or suite is None:
+        return UNKNOWN
+    every = [(test.expectation, case) for test in suite.tests for case in test.cases]
+    found = np.full(len(rows), UNKNOWN, dtype=np.int8)
+    for row, (text, answer) in enumerate(zip(rows.texts, answers, strict=True)):
+        expects, case = every[rows.cases[row]]
+        if isinstance(expects, AnswerExpectation) and expects.asks:
+            try:
+                said = judge(text, answer, case.label)
+            except Exception as error:  # it is the user's own, and may do anything
+                name, why = getattr(judge, "__name__", "judge"), brief(str(error))
+                raise TextError(
+                    f"the function {name!r} fails for the answer {brief(answer)} "
+                    f"({type(error).__name__}: {why})."
+                ) from error
+            found[row] = UNKNOWN if said is None else bool(said)
+    return found
 
 
 def first_of_each(rows: Rows) -> tuple[list[int], NDArray[np.int64]]:

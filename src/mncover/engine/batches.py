@@ -42,12 +42,14 @@ WORKER_TOKENS = 352
 class Tokens:
     """Texts as the tokenizer gave them: each of the model's inputs as one array of all texts.
 
-    A text has the same number of tokens, its length, in all inputs.
+    A text has the same number of tokens in all inputs. Its length is how many of them are read:
+    all, or those behind the first few that `before` counts.
     """
 
     inputs: dict[str, NDArray[np.int32]]
     lengths: Rows
     truncated: NDArray[np.bool_]
+    before: Rows | None = None
 
     @classmethod
     def of(
@@ -73,6 +75,9 @@ class Tokens:
             {name: np.concatenate([p.inputs[name] for p in parts]) for name in parts[0].inputs},
             np.concatenate([part.lengths for part in parts]),
             np.concatenate([part.truncated for part in parts]),
+            None
+            if parts[0].before is None
+            else np.concatenate([p.spans - p.lengths for p in parts]),
         )
 
     def __len__(self) -> int:
@@ -81,17 +86,23 @@ class Tokens:
     @property
     def offsets(self) -> Rows:
         """Where each text starts in the arrays."""
-        offsets: Rows = np.cumsum(self.lengths) - self.lengths
+        offsets: Rows = np.cumsum(self.spans) - self.spans
         return offsets
+
+    @property
+    def spans(self) -> Rows:
+        """How many tokens of each text are run."""
+        return self.lengths if self.before is None else self.lengths + self.before
 
     def take(self, rows: ArrayLike) -> Tokens:
         """Return some of the texts, in the order of their indices."""
         rows = np.asarray(rows, dtype=np.int64)
-        lengths = self.lengths[rows]
-        starts = np.cumsum(lengths) - lengths
-        places = np.repeat(self.offsets[rows] - starts, lengths) + np.arange(lengths.sum())
+        spans = self.spans[rows]
+        starts = np.cumsum(spans) - spans
+        places = np.repeat(self.offsets[rows] - starts, spans) + np.arange(spans.sum())
         inputs = {name: values[places] for name, values in self.inputs.items()}
-        return Tokens(inputs, lengths, self.truncated[rows])
+        before = None if self.before is None else self.before[rows]
+        return Tokens(inputs, self.lengths[rows], self.truncated[rows], before)
 
     def with_tokens(self) -> Tokens:
         """Return the texts that have any tokens."""
@@ -105,9 +116,10 @@ class Tokens:
 
     def emptied(self, where: NDArray[np.bool_]) -> Tokens:
         """Return all texts, some of them without their tokens."""
-        left = np.repeat(~where, self.lengths)
+        left = np.repeat(~where, self.spans)
         inputs = {name: values[left] for name, values in self.inputs.items()}
-        return Tokens(inputs, np.where(where, 0, self.lengths), self.truncated)
+        before = None if self.before is None else np.where(where, 0, self.before)
+        return Tokens(inputs, np.where(where, 0, self.lengths), self.truncated, before)
 
     def ids(self) -> list[NDArray[np.int32]]:
         """Return the numbers of each text's tokens."""
@@ -121,20 +133,24 @@ def distinct(tokens: Tokens) -> tuple[Rows, Rows]:
     """
     every = np.stack(list(tokens.inputs.values()), axis=1)  # a text's inputs side by side
     raw, size = every.tobytes(), every.itemsize * every.shape[1]
-    ends = np.cumsum(tokens.lengths) * size
+    ends = np.cumsum(tokens.spans) * size
     seen: dict[bytes, int] = {}
-    places = zip((ends - tokens.lengths * size).tolist(), ends.tolist(), strict=True)
+    places = zip((ends - tokens.spans * size).tolist(), ends.tolist(), strict=True)
     numbers = (seen.setdefault(raw[start:end], len(seen)) for start, end in places)
     which = np.fromiter(numbers, np.int64, len(tokens))
     return np.unique(which, return_index=True)[1].astype(np.int64), which
 
 
 class Batch(NamedTuple):
-    """Texts that run together: their indices, also on the model's device, and tokens [n, T]."""
+    """Texts that run together: their indices, also on the model's device, and tokens [n, T].
+
+    `start` is how many tokens are run before those that are read.
+    """
 
     rows: Rows
     places: Tensor  # int32
     ids: Tensor
+    start: int = 0
 
 
 def on_device(values: NDArray[np.integer[Any]], device: torch.device) -> Tensor:
@@ -165,10 +181,12 @@ def staged(
     inputs = {name: on_device(flat, device).long() for name, flat in ordered.inputs.items()}
     first = start = 0
     for batch in batches:
-        shape = len(batch), int(ordered.lengths[first])
+        shape = len(batch), int(ordered.spans[first])
+        skipped = shape[1] - int(ordered.lengths[first])
         stop = start + shape[0] * shape[1]
         mine = {name: flat[start:stop].view(shape) for name, flat in inputs.items()}
-        yield Batch(batch, index[first : first + len(batch)], mine["input_ids"]), mine
+        ids, places = mine["input_ids"][:, skipped:], index[first : first + len(batch)]
+        yield Batch(batch, places, ids, skipped), mine
         first, start = first + len(batch), stop
 
 
@@ -194,6 +212,18 @@ def batches_by_length(
         cuts = [start + k * count // n for k in range(n + 1)]
         batches += [order[a:b] for a, b in pairwise(cuts)]
         start += count
+    return batches
+
+
+def batches_of(tokens: Tokens, batch_size: int, most_tokens: int = MAX_TOKENS) -> list[Rows]:
+    """Do the same with tokens; the texts of a batch are also read from the same place on."""
+    if tokens.before is None:
+        return batches_by_length(tokens.lengths, batch_size, most_tokens)
+    batches: list[Rows] = []
+    for start in np.unique(tokens.before):
+        mine = np.flatnonzero((tokens.before == start) & (tokens.lengths > 0))
+        found = batches_by_length(tokens.spans[mine], batch_size, most_tokens)
+        batches += [mine[rows] for rows in found]
     return batches
 
 

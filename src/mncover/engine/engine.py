@@ -101,7 +101,9 @@ class Engine:
         if not any(one.n for one in self.taps.heads):
             return
         if self.settings.pooled:
-            self.taps = statistical_taps(self.taps, length)
+            # A language model that answers also runs on parts of texts, with what it has cached.
+            if self.subject.prompting.plain:
+                self.taps = statistical_taps(self.taps, length)
         elif self.kernels.fuses([one for one in self.setups.groups if one.view == ALL]):
             self.taps = fused_taps(self.taps, self.kernels, length, self.bar)
 
@@ -172,6 +174,7 @@ class Engine:
             calibration_texts=ranges.texts,
             masks=None if self.masks is None else self.masks.summary(),
             criteria=self.setups.measured(),
+            prompting=self.subject.prompting,
         )
 
     def require_same_subject(self, identity: Identity) -> None:

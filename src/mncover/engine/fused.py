@@ -42,6 +42,11 @@ def with_fused_attention(
         return taps
     if taps.way != "hooks":
         return replace(taps, eager_because="sites are read from the model's outputs")
+    if taps.subject.prompting.read == "answer":
+        return replace(taps, eager_because="only the attention of answers is read")
+    choices = taps.subject.choices
+    if choices is not None and choices.longest > 1:
+        return replace(taps, eager_because="choices of several tokens are run behind their prompts")
     candidate = replace(taps, fused=True)
     for length in lengths_to_try(max_length):
         why = _difference(candidate, taps, kernels, length)
@@ -54,7 +59,7 @@ def with_fused_attention(
 def _difference(fused: Taps, eager: Taps, kernels: Kernels, length: int) -> str:
     """Return how a text's sites differ between the two ways; nothing if they do not."""
     subject = fused.subject
-    texts = subject.encode([" ".join([PROBE_TEXT] * length)], length)
+    texts = subject.tokenise([" ".join([PROBE_TEXT] * length)], length)
     inputs = subject.tensors(texts)
     expected: dict[Key, Tensor] = {}
     found: dict[Key, Tensor] = {}

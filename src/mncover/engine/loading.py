@@ -12,16 +12,21 @@ from typing import Any
 import torch
 
 from mncover.data.places import check_model_folder
+from mncover.data.prompting import Prompting
 from mncover.engine.guard import OWN_CODE, check_layers, model_class, no_code_of_its_own
 from mncover.engine.subject import Subject
 from mncover.engine.wrapped import adapters_of, unwrapped
-from mncover.errors import ModelError
+from mncover.errors import ModelError, SettingsError
 
 DTYPES = ("auto", "float32", "float16", "bfloat16")
 
 
 def load_subject(
-    model: Any, tokenizer: Any = None, device: str | None = None, dtype: str = "auto"
+    model: Any,
+    tokenizer: Any = None,
+    device: str | None = None,
+    dtype: str = "auto",
+    prompting: Prompting | None = None,
 ) -> Subject:
     """Return a subject from Hugging Face objects, or from a folder or hub name.
 
@@ -32,7 +37,7 @@ def load_subject(
         model, tokenizer = unwrapped(model, tokenizer)
         if tokenizer is None:
             raise ModelError("give the tokenizer too: a loaded model does not bring its own.")
-        return Subject(model, _tokenizer(tokenizer))
+        return Subject(model, _tokenizer(tokenizer), prompting=prompting)
     name = str(model)
     loaded = _model(name, dtype)
     if device is not None:
@@ -40,7 +45,7 @@ def load_subject(
             loaded = loaded.to(torch.device(device))
     known = _tokenizer(name if tokenizer is None else tokenizer)
     with _one_line(f"{name}: cannot be run"):
-        return Subject(loaded, known, name)
+        return Subject(loaded, known, name, prompting)
 
 
 def class_names(name: str) -> list[str]:
@@ -105,7 +110,7 @@ def _one_line(what: str) -> Iterator[None]:
     """
     try:
         yield
-    except ModelError:
+    except (ModelError, SettingsError):
         raise
     except Exception as error:
         lines = str(error).strip().splitlines()

@@ -11,19 +11,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mncover.data.layout import Kind
 from mncover.engine.batches import (
     Batch,
     Rows,
     Tokens,
     ahead,
-    batches_by_length,
+    batches_of,
     distinct,
     parallel,
     staged,
 )
 from mncover.engine.readers import NotFiniteError, Reader
 from mncover.engine.subject import Subject
-from mncover.engine.taps import Taps
+from mncover.engine.taps import Read, Taps
 from mncover.errors import ActivationError
 from mncover.types import Text, shorten
 
@@ -50,12 +51,24 @@ def measure(
     subject = taps.subject
 
     def run(batch: Batch, inputs: dict[str, Tensor]) -> Any:
-        return forward(subject.filled(inputs), reader.begin(batch))
+        return forward(subject.filled(inputs), behind(batch.start, reader.begin(batch)))
 
     with errors_named(texts), taps.open() as forward:
         found = _run_all(subject, tokens, batch_size, run, advance)
         reader.end()
     return found
+
+
+def behind(start: int, read: Read) -> Read:
+    """Return what reads only the tokens from `start` on, and their attention to each other."""
+    if not start:
+        return read
+
+    def rest(kind: Kind, layer: int, values: Any) -> None:
+        hidden = kind == "hidden"
+        read(kind, layer, values[:, start:] if hidden else values[:, :, start:, start:])
+
+    return rest
 
 
 class Piece(NamedTuple):
@@ -82,7 +95,7 @@ def in_pieces(
     def prepare(cut: slice) -> Piece:
         return piece_of(subject, texts[cut], max_length)
 
-    with ahead(len(cuts)) as each:
+    with ahead(1 if subject.answerer else len(cuts)) as each:  # tokens may come from the model
         yield each(prepare, cuts)
 
 
@@ -118,10 +131,11 @@ def _run_all(
     """
 
     def answers(item: tuple[Batch, dict[str, Tensor]]) -> Tensor | None:
-        found = subject.probabilities(run(*item))
+        with torch.inference_mode():
+            found = subject.probabilities(run(*item), item[1])
         return None if found is None else found[: len(item[0].rows)]  # behind them are copies
 
-    batches = batches_by_length(tokens.lengths, *subject.limits(batch_size))
+    batches = batches_of(tokens, *subject.limits(batch_size))
     found: list[Tensor] = []
     with parallel(subject.workers) as run_each:
         each = run_each(answers, staged(tokens, batches, subject.device))

@@ -170,6 +170,8 @@ def cache_key(
     parts += [taps.subject.device.type]
     if (settings.positions, settings.sites) != (POSITIONS[0], SITES[0]):
         parts += [settings.positions, settings.sites]
+    if not taps.subject.prompting.plain:
+        parts.append(json.dumps(taps.subject.prompting.to_json()))
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:40]
 
 

@@ -23,7 +23,7 @@ from mncover.data.maps import Bits
 from mncover.data.owners import NOT_OWNED, Owned
 from mncover.data.store import CoverageData
 from mncover.data.table import UNKNOWN, NewCells, Signatures, Table
-from mncover.engine.answers import Added, Answers, first_of_each
+from mncover.engine.answers import Added, Answers, first_of_each, judged_rows
 from mncover.engine.engine import Engine
 from mncover.engine.first_hits import FirstHits, InOrder, cuts_at, kernels_in_order, most_maps
 from mncover.engine.kernels.base import Array
@@ -32,7 +32,7 @@ from mncover.engine.readers import Reader
 from mncover.engine.sample import Owning, SampleReader, Sampling
 from mncover.engine.windows import Window
 from mncover.report.progress import bar
-from mncover.suites.judging import in_suite_classes, require_classes
+from mncover.suites.judging import in_suite_classes, require_classes, require_kind
 from mncover.suites.model import How, Outline
 from mncover.suites.rows import Rows
 from mncover.types import Text, counted
@@ -225,12 +225,16 @@ class Recorder:
         run = self.data.runs.index(self.run)
         first = self.data.rows_in(run)
         numbers = {name: self.data.context_number(name) for name in dict.fromkeys(rows.contexts)}
+        subject = self.engine.subject
+        answers = subject.answers(rows.texts, self.engine.settings.max_length)
         self.data.add_rows(
             Table.make(
                 rows.texts,
                 probabilities,
                 {name: new.get(name, UNKNOWN) for name in self.engine.criteria},
                 signatures,
+                answers,
+                judged=judged_rows(subject.prompting, rows, answers),
                 run=run,
                 number=first + np.arange(len(rows)),
                 context=[numbers[name] for name in rows.contexts],
@@ -239,7 +243,7 @@ class Recorder:
                 length=lengths,
                 truncated=truncated,
                 label=rows.labels,
-                prediction=self.engine.subject.predictions(probabilities),
+                prediction=subject.predictions(probabilities),
                 owner=owned.owner,
                 owned=owned.share,
                 outside=owned.outside,
@@ -351,9 +355,14 @@ def _outline(engine: Engine, suite: Rows, classes: How) -> Outline | None:
 
     A model that does not classify is measured, but there is nothing to judge.
     """
-    if suite.suite is None or (subject := engine.subject).n_labels < 2:
+    if suite.suite is None:
         return None
+    subject, asked = engine.subject, engine.subject.prompting
     outline = Outline.of(suite.suite, classes)
+    if subject.n_labels < 2:
+        if asked.generate:
+            require_kind(suite.suite, answering=True, judging=asked.judge is not None)
+        return outline if asked.generate else None
     in_suite_classes(np.empty((0, subject.n_labels)), subject.labels, outline.labels, classes)
     require_classes(suite.suite, subject.labels)
     return outline

@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import cached_property, partial
-from operator import attrgetter
 from threading import Lock
 from typing import Any
 
@@ -15,9 +15,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from mncover.data.prompting import Prompting
 from mncover.engine.batches import Tokens, ahead, batch_limits, staged, workers_on
+from mncover.engine.choices import Choices, require_causal
+from mncover.engine.generate import Answerer
+from mncover.engine.prompts import Prompter
+from mncover.engine.tokenizing import called, columns, set_to_cut, well_formed_text
 from mncover.errors import ModelError
-from mncover.types import Text, well_formed
+from mncover.types import Text
 
 PROBE_TEXT = "one two three, four five six."
 CHUNK = 8192  # texts that are tokenised at once: what the tokenizer returns is large
@@ -29,10 +34,17 @@ class Subject:
 
     `runner` is the module that is called for each batch: the whole model if it classifies
     texts, otherwise only the part below its head, whose output nobody needs. `traced` is the
-    module whose sites are read: in an encoder-decoder its encoder.
+    module whose sites are read: in an encoder-decoder its encoder. With `prompting`, texts become
+    prompts, and a language model with `choices` classifies.
     """
 
-    def __init__(self, model: Any, tokenizer: Any, name: str | None = None) -> None:
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        name: str | None = None,
+        prompting: Prompting | None = None,
+    ) -> None:
         if not isinstance(model, nn.Module) or not hasattr(model, "config"):
             raise ModelError(f"`model` must be a Hugging Face model, got {type(model).__name__}.")
         if not callable(tokenizer):
@@ -43,11 +55,32 @@ class Subject:
         self.tokenizer = tokenizer
         self.name = name or str(getattr(model.config, "_name_or_path", "") or type(model).__name__)
         self.traced = _traced_module(model)
-        self._takes_use_cache: dict[Any, bool] = {}
+        self.prompting = prompting or Prompting()
+        self.prompter: Prompter | None = None
+        self.choices: Choices | None = None
+        self.answerer: Answerer | None = None
+        self._takes: dict[Any, frozenset[str]] = {}
         self._tokenizing = Lock()  # a fast tokenizer refuses to be changed while it works
         with self.measuring(), torch.inference_mode():
             self.n_labels = self._count_labels()
+            if not self.prompting.plain:
+                self._prepare_prompts()
         self.runner = model if self.n_labels else self.traced
+
+    def _prepare_prompts(self) -> None:
+        asks = bool(self.prompting.choices or self.prompting.generate)
+        if asks:
+            require_causal(self.model, self.labels)
+        names = ["input_ids"] if asks else self.input_names
+        self.prompter = Prompter(self.tokenizer, self.prompting, names)
+        self.prompting = replace(self.prompting, chat_digest=self.prompter.digest)
+        if self.prompting.generate:
+            self.answerer = Answerer(self.model, self.tokenizer, self.prompting)
+        if self.prompting.choices:
+            self.choices = Choices(self.prompter, self.prompter.example(PROBE_TEXT))
+            probe = {"input_ids": self.probe_inputs()["input_ids"]}
+            self.choices.try_cache(self._ask, probe, self.dtype)
+            self.n_labels = len(self.choices.names)
 
     @property
     def device(self) -> torch.device:
@@ -62,6 +95,8 @@ class Subject:
     @property
     def labels(self) -> list[str]:
         """The names of the classes, in the order of the probabilities; none without a head."""
+        if self.choices is not None:
+            return list(self.choices.names)
         names = getattr(self.model.config, "id2label", None) or {}
         return [str(names.get(i, f"LABEL_{i}")) for i in range(self.n_labels)]
 
@@ -93,7 +128,8 @@ class Subject:
     def single_rows(self) -> bool:
         """Whether the model refuses batches: decoders that classify need a padding token."""
         decoder = not getattr(self.model.config, "is_encoder_decoder", False)
-        return bool(self.n_labels) and decoder and self._text_config.pad_token_id is None
+        classifies = bool(self.n_labels) and self.choices is None
+        return classifies and decoder and self._text_config.pad_token_id is None
 
     @property
     def workers(self) -> int:
@@ -119,9 +155,13 @@ class Subject:
         limit = min(limit, positions) if positions and positions > 0 else limit
         tables = self.padded_position_tables()
         limit = min([limit, *(t.num_embeddings - (t.padding_idx or 0) - 1 for t in tables)])
-        if max_length > limit:
+        more = 0 if self.choices is None else self.choices.longest
+        if self.answerer is not None:
+            more = self.answerer.beyond(max_length)
+        if max_length + more > limit:
+            behind = f" and what follows a prompt has up to {more} more" if more else ""
             raise ModelError(
-                f"`max_length` is {max_length}, but the model takes at most {limit} tokens."
+                f"`max_length` is {max_length}{behind}, but the model takes at most {limit} tokens."
             )
 
     def padded_position_tables(self) -> Iterator[nn.Embedding]:
@@ -132,6 +172,24 @@ class Subject:
                 yield table
 
     def encode(self, texts: Sequence[Text], max_length: int) -> Tokens:
+        """Tokenise the texts, or their prompts, cutting those longer than `max_length`."""
+        if self.prompter is not None and texts:
+            prompts = self.prompter.encode(texts, self._prompt_length(max_length))
+            return prompts if self.answerer is None else self.answerer.read_of(prompts, self)
+        return self.tokenise(texts, max_length)
+
+    def _prompt_length(self, max_length: int) -> int:
+        both = self.prompting.read == "both"
+        return max_length - self.prompting.generate if both else max_length
+
+    def answers(self, texts: Sequence[Text], max_length: int) -> tuple[str, ...]:
+        """Return what the model says to texts; nothing if it is not asked to answer."""
+        if self.answerer is None or self.prompter is None or not texts:
+            return ()
+        prompts = self.prompter.encode(texts, self._prompt_length(max_length))
+        return tuple(map(self.answerer.text, self.answerer.answers(prompts, self)))
+
+    def tokenise(self, texts: Sequence[Text], max_length: int) -> Tokens:
         """Tokenise the texts with special tokens, cutting those longer than `max_length`."""
         if not texts:
             return Tokens.of({"input_ids": []}, [], [])
@@ -147,18 +205,18 @@ class Subject:
         return tokens
 
     def _tokenize(self, max_length: int, texts: Sequence[Text]) -> Tokens:
-        each = [_well_formed(text) for text in texts]
+        each = [well_formed_text(text) for text in texts]
         if self._backend is None:
             with self._tokenizing:
-                return _called(self.tokenizer, self.input_names, each, max_length)
-        with self._tokenizing, _set_to_cut(self._backend, self.tokenizer, max_length):
+                return called(self.tokenizer, self.input_names, each, max_length)
+        with self._tokenizing, set_to_cut(self._backend, self.tokenizer, max_length):
             try:
                 found = self._backend.encode_batch_fast(each)
             except BaseException as error:
                 if type(error).__name__ != "PanicException":  # Rust's, which is no Exception
                     raise
                 raise ModelError(f"{self.name}: its tokenizer is damaged ({error}).") from error
-        return _columns(found, self.input_names)
+        return columns(found, self.input_names)
 
     def filled(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         """Fill a batch of very few tokens up with copies, in rows behind its own.
@@ -197,7 +255,7 @@ class Subject:
 
     def probe_inputs(self) -> dict[str, Tensor]:
         """Return a short text as a batch of one, to learn how the model answers."""
-        tokens = self.encode([PROBE_TEXT], max_length=16)
+        tokens = self.tokenise([PROBE_TEXT], max_length=16)
         if tokens.lengths[0] < 2:
             raise ModelError(f"the tokenizer turns {PROBE_TEXT!r} into fewer than two tokens.")
         return self.tensors(tokens)
@@ -215,25 +273,35 @@ class Subject:
             raise ModelError(f"{what}: {_first_line(error)}.") from error
 
     def call(self, module: Any, inputs: dict[str, Tensor], **options: Any) -> Any:
-        """Run a module of the model; no cache of keys and values is kept."""
-        if module not in self._takes_use_cache:  # asked for every batch, so remembered
-            accepted = inspect.signature(module.forward).parameters
-            self._takes_use_cache[module] = "use_cache" in accepted
-        if self._takes_use_cache[module]:
-            options["use_cache"] = False
-        return module(**inputs, return_dict=True, **options)
+        """Run a module of the model; a cache is kept only where choices are scored on top of it."""
+        if module not in self._takes:  # asked for every batch, so remembered
+            self._takes[module] = frozenset(inspect.signature(module.forward).parameters)
+        kept = self.choices is not None and self.choices.cached
+        usual: dict[str, Any] = {"use_cache": kept}
+        if self.choices is not None:
+            usual["logits_to_keep"] = 1
+        wanted = {**usual, **options}
+        left_out = usual.keys() - self._takes[module]
+        known = {name: value for name, value in wanted.items() if name not in left_out}
+        return module(**inputs, return_dict=True, **known)
+
+    def _ask(self, inputs: dict[str, Tensor], **options: Any) -> Any:
+        return self.call(self.model, inputs, **options)
 
     @property
     def _multi_label(self) -> bool:
         return getattr(self.model.config, "problem_type", "") == "multi_label_classification"
 
-    def probabilities(self, output: Any) -> Tensor | None:
+    def probabilities(self, output: Any, inputs: dict[str, Tensor]) -> Tensor | None:
         """Return the class probabilities [texts, labels] of a batch, or None without a head.
 
-        A model with one output is a regressor: its value is returned as it is.
+        `inputs` are the batch without what fills it up. A model with one output is a regressor: its
+        value is returned as it is.
         """
         if not self.n_labels:
             return None
+        if self.choices is not None:
+            return self.choices.probabilities(output, inputs, self._ask)
         logits: Tensor = output.logits.float()
         if self.n_labels == 1:
             return logits
@@ -245,7 +313,7 @@ class Subject:
         There is none for a text that was not run, a regressor, or a multi-label model, whose
         classes do not exclude each other.
         """
-        if self.n_labels < 2 or self._multi_label:
+        if self.n_labels < 2 or (self._multi_label and self.choices is None):
             return np.full(len(probabilities), -1, dtype=np.int64)
         run = ~np.isnan(probabilities).any(axis=1)
         return np.where(run, np.nan_to_num(probabilities).argmax(axis=1), -1)
@@ -310,60 +378,6 @@ class Subject:
 def _first_line(error: Exception) -> str:
     lines = str(error).strip().splitlines()
     return lines[0].rstrip(".") if lines else type(error).__name__
-
-
-def _well_formed(text: Text) -> Text:
-    if isinstance(text, str):
-        return well_formed(text)
-    return well_formed(text[0]), well_formed(text[1])
-
-
-def _columns(found: Sequence[Any], names: Sequence[str]) -> Tokens:
-    """Return what a Rust tokenizer found."""
-    fields = {"input_ids": "ids", "token_type_ids": "type_ids"}
-    lists = {name: map(attrgetter(fields[name]), found) for name in names if name in fields}
-    return Tokens.of(lists, map(len, found), (bool(one.overflowing) for one in found))
-
-
-@contextmanager
-def _set_to_cut(backend: Any, tokenizer: Any, max_length: int) -> Iterator[None]:
-    """Make a Rust tokenizer cut texts, and not pad them, as a call would; put it back after."""
-    truncation, padding = backend.truncation, backend.padding
-    special = backend.encode_special_tokens
-    backend.enable_truncation(max_length, direction=tokenizer.truncation_side)
-    backend.no_padding()
-    backend.encode_special_tokens = tokenizer.split_special_tokens
-    try:
-        yield
-    finally:
-        backend.encode_special_tokens = special
-        backend.no_truncation() if truncation is None else backend.enable_truncation(**truncation)
-        backend.no_padding() if padding is None else backend.enable_padding(**padding)
-
-
-def _called(tokenizer: Any, names: Sequence[str], texts: Sequence[Text], max_length: int) -> Tokens:
-    """Tokenise by calling a tokenizer, which takes either single texts or pairs at a time."""
-    pairs = np.array([isinstance(text, tuple) for text in texts])
-    if pairs.any() and not pairs.all():
-        kinds = np.flatnonzero(~pairs), np.flatnonzero(pairs)
-        parts = [
-            _called(tokenizer, names, [texts[i] for i in rows.tolist()], max_length)
-            for rows in kinds
-        ]
-        return Tokens.joined(parts).take(np.argsort(np.concatenate(kinds)))
-
-    def call(some: Sequence[Text], cut: bool, **options: Any) -> Tokens:
-        sides = zip(*some, strict=True) if pairs[0] else [some]
-        found = tokenizer(*map(list, sides), verbose=False, **options)
-        lists = {name: found[name] for name in names if name in found}
-        return Tokens.of(lists, map(len, found["input_ids"]), [cut] * len(some))
-
-    tokens = call(texts, cut=False)
-    long = np.flatnonzero(tokens.lengths > max_length)
-    if not len(long):
-        return tokens
-    some = [texts[i] for i in long.tolist()]
-    return tokens.replaced(long, call(some, cut=True, truncation=True, max_length=max_length))
 
 
 def _traced_module(model: Any) -> Any:

@@ -178,6 +178,7 @@ class Taps:
         with reading(counter.take) if self.fused else nullcontext():
             output = self.subject.call(self.subject.runner, inputs)
         self._check_count(counter.hidden, counter.attention)
+        counter.begin(_ignore)  # whatever runs behind the batch is not read
         return output
 
     @torch.inference_mode()
@@ -201,15 +202,18 @@ class Taps:
             )
 
 
+def _ignore(kind: Kind, layer: int, values: Any) -> None:
+    """Read nothing."""
+
+
 class _Counter(threading.local):
     """Turns the calls of hooks, which come in the order of the layers, into numbered sites.
 
     Every thread counts for itself.
     """
 
-    read: Read
-
     def __init__(self, expected: tuple[LayerHeads, ...], last_hidden: int | None) -> None:
+        self.read: Read = _ignore
         self.expected = expected
         self.last_hidden = last_hidden
         self.hidden = self.attention = 0
@@ -234,6 +238,10 @@ class _Counter(threading.local):
 
     def take(self, values: Any) -> None:
         """Number the next attention that the model yields."""
+        if self.read is _ignore:
+            if isinstance(values, Heads):
+                values.fill()
+            return
         self.attention += 1
         if self.attention > len(self.expected):
             raise NotCoveredError("it also has attention that is no site")

@@ -100,7 +100,8 @@ class Windows:
         while parts and len(parts[0]) <= done:
             done -= len(parts.pop(0))
         setups = self.setups
-        with Spool(setups.kernels, setups.layouts) as spool, ahead(len(parts)) as each:
+        at_once = 1 if self.taps.subject.answerer else len(parts)  # tokens may come from the model
+        with Spool(setups.kernels, setups.layouts) as spool, ahead(at_once) as each:
             encode = EncodeReader(setups.each, spool)
             for part, (texts, tokens) in zip(parts, each(self._tokenised, parts), strict=True):
                 for every in self._by_bytes(part, tokens, whole):

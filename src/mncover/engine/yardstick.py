@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +19,8 @@ from numpy.typing import NDArray
 
 from mncover.data.calibration import DRAWS, Calibration, Draws, points_for
 from mncover.data.files import load_json, save_json
+from mncover.data.schema import Each, Number, Whole, check_shape
+from mncover.errors import DataFileError, SchemaError
 from mncover.selection.sets import gains_in_order
 from mncover.types import Text
 
@@ -26,6 +30,8 @@ if TYPE_CHECKING:
 LEAST, MOST = 500, 2000  # texts to draw from, where there are so many
 SHARE = 1 / 20  # of the calibration texts
 BYTES = 2**28  # of the codes, which wait until every order was walked
+
+_KEPT = {"sampled": Whole(1), "points": [Whole(1)], "shares": Each([[Number(0, 1)]])}
 
 
 def describe(engine: Engine, texts: Sequence[Text], draw: bool, cache: bool) -> Calibration:
@@ -47,16 +53,33 @@ def _draws(engine: Engine, texts: Sequence[Text], cache: bool) -> Draws:
     key.append(None if engine.masks is None else engine.masks.fingerprint)
     name = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:12]
     path = engine.cache_path(texts).with_suffix(f".{name}.json")
-    kept = load_json(path, key)
+    kept = read_draws(path, key, engine.criteria)
     if kept is not None:
-        shares = {name: np.array(one) for name, one in kept["shares"].items()}
-        return Draws(kept["sampled"], np.array(kept["points"]), shares)
+        return kept
     found = _drawn(engine, texts)
     shares_list = {name: one.tolist() for name, one in found.shares.items()}
     state = {"sampled": found.sampled, "points": found.points.tolist(), "shares": shares_list}
     with suppress(OSError):  # the ranges were not kept either, and that was said
         save_json(path, key, state)
     return found
+
+
+def read_draws(path: Path, key: Any, names: Iterable[str]) -> Draws | None:
+    """Return draws that were kept under this key; a damaged file is the same as none."""
+    try:
+        kept = load_json(path, key)
+        if kept is None:
+            return None
+        check_shape(kept, _KEPT, "state")
+        shares = {name: np.array(one, dtype=np.float64) for name, one in kept["shares"].items()}
+        found = Draws(kept["sampled"], np.array(kept["points"], dtype=np.int64), shares)
+        if found.fit(names):
+            return found
+        why = f"{path}: damaged (its numbers do not fit together)"
+    except (DataFileError, SchemaError, ValueError) as error:  # such as rows of several lengths
+        why = str(error).rstrip(".")
+    warnings.warn(f"{why}: it is ignored and made again.", stacklevel=2)
+    return None
 
 
 def _drawn(engine: Engine, texts: Sequence[Text]) -> Draws:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mncover.criteria import chosen_criteria
 from mncover.data.places import check_model_folder
+from mncover.data.prompting import Prompting
 from mncover.errors import needs_run
 from mncover.masks.masks import Masks
 from mncover.types import Settings
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def assembled(
-    loading: tuple[Any, Any, str | None, str],
+    loading: tuple[Any, Any, str | None, str, Prompting | None],
     settings: Settings,
     criteria: Sequence[str] | None,
     masks: Masks | str | Path | None,

@@ -20,6 +20,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from mncover.data.files import Unfinished
+from mncover.data.interrupts import held_back
 from mncover.data.schema import Number, Whole, check_shape
 from mncover.data.tensors import read_tensors, write_tensors
 from mncover.engine.batches import Tokens, batches_by_length
@@ -46,7 +47,9 @@ if TYPE_CHECKING:
 LOOKS_PER_EPOCH = 4  # how often the layer is judged on the held-out texts
 NEARLY = 0.005  # by this much the share of words kept may exceed the one asked for
 
-_HEADER = {"key": {}, "step": Whole(), "best": Number(-1, 1), "stale": Whole()}
+NUMBERS = ("step", "looked", "best", "stale")  # of `Progress`, in a file
+_HEADER = {"key": {}, "best": Number(-1, 1)}
+_HEADER |= dict.fromkeys(("step", "looked", "stale"), Whole())
 
 Advance = Callable[[int], None]
 State = dict[str, Tensor]
@@ -59,11 +62,16 @@ class Sample(NamedTuple):
     targets: NDArray[np.int64]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Progress:
-    """How far learning is, and the state that was best `stale` looks ago."""
+    """How far learning is, and the state that was best `stale` looks ago.
+
+    `looked` is the step after which the layer was last judged. A new object takes the place of
+    the old in one step, so that an interrupt never finds half of one.
+    """
 
     step: int = 0
+    looked: int = 0
     best: float = -1.0
     stale: int = 0
     kept: State | None = None
@@ -91,12 +99,14 @@ def learn_masks(
     subject.check_length(settings.max_length)
     with frozen(subject):
         learner = Learner(make, subject, texts, settings)
-        learner.fit(advance, unfinished)
+        with learner.saving(unfinished):
+            learner.fit(advance, unfinished)
+            fidelity = learner.held_out_fidelity()
         facts = {
             "model": subject.name,
             "texts": len(learner.train.tokens),
             "held out": len(learner.held.tokens),
-            FIDELITY: learner.held_out_fidelity(),
+            FIDELITY: fidelity,
             "settings": asdict(settings),
         }
         return replace(learner.masks(), facts=facts)
@@ -166,29 +176,41 @@ class Learner:
         interval = max(1, len(steps) // (self.settings.epochs * LOOKS_PER_EPOCH))
         if unfinished is not None:
             unfinished.load(self.read, lambda progress: f"{progress.step:,} steps")
-        progress = self.progress
-        advance(sum(len(rows) for rows in steps[: progress.step]))
-        while progress.step < len(steps) and progress.stale < self.settings.patience:
-            rows = steps[progress.step]
-            self.step(rows, progress.step, 1 - progress.step / len(steps))
-            progress.step += 1
-            advance(len(rows))
-            if progress.step % interval == 0:
-                self._look()
+            self._look(interval)  # an interrupt may have come in between
+        advance(sum(len(rows) for rows in steps[: self.progress.step]))
+        while self.progress.step < len(steps) and self.progress.stale < self.settings.patience:
+            number = self.progress.step
+            self.step(steps[number], number, 1 - number / len(steps))
+            advance(len(steps[number]))
+            self._look(interval)
             if unfinished is not None and unfinished.is_time:
                 unfinished.save(self.write)
-        if progress.kept is not None:
-            self.layer.load_state_dict(progress.kept)
+        if self.progress.kept is not None:
+            self.layer.load_state_dict(self.progress.kept)
 
-    def _look(self) -> None:
-        """Judge the layer on held-out texts, once it masks out as many words as asked."""
-        if self.words_kept() > self.settings.words_kept + NEARLY:
+    @contextmanager
+    def saving(self, unfinished: Unfinished | None) -> Iterator[None]:
+        """Save the state on Ctrl-C: it is whole between any two lines outside of `step`."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            if unfinished is not None and self.progress.step:
+                unfinished.save(self.write)
+            raise
+
+    def _look(self, interval: int) -> None:
+        """Judge the layer on held-out texts now and then, once it masks out as many as asked."""
+        progress = self.progress
+        if progress.step % interval or progress.looked == progress.step:
             return
-        fidelity, progress = self.held_out_fidelity(), self.progress
-        progress.stale += 1
-        if fidelity > progress.best:
-            state = {name: value.clone() for name, value in self.layer.state_dict().items()}
-            progress.best, progress.stale, progress.kept = fidelity, 0, state
+        now = replace(progress, looked=progress.step)
+        if self.words_kept() <= self.settings.words_kept + NEARLY:
+            fidelity = self.held_out_fidelity()
+            now = replace(now, stale=now.stale + 1)
+            if fidelity > now.best:
+                state = {name: value.clone() for name, value in self.layer.state_dict().items()}
+                now = replace(now, best=fidelity, stale=0, kept=state)
+        self.progress = now
 
     def write(self, path: Path) -> None:
         """Write everything that learning needs to resume: tensors, never a pickle."""
@@ -197,7 +219,7 @@ class Learner:
         states = {f"adam.{number}.": state for number, state in adam.items()}
         states |= {"now.": self.layer.state_dict(), "kept.": progress.kept or {}}
         tensors = {part + n: t.cpu().numpy() for part, s in states.items() for n, t in s.items()}
-        numbers = {"step": progress.step, "best": progress.best, "stale": progress.stale}
+        numbers = {name: getattr(progress, name) for name in NUMBERS}
         write_tensors(path, "mncover_learning", {"key": self.key, **numbers}, tensors)
 
     def read(self, path: Path) -> Progress | None:
@@ -214,9 +236,10 @@ class Learner:
             return None
         if not all(map(_is_adam, adam.values(), learnt)):
             return None
-        self.progress = Progress(header["step"], header["best"], header["stale"], kept)
         self.layer.load_state_dict(now)
         self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": adam})
+        numbers = {name: header[name] for name in NUMBERS}
+        self.progress = Progress(**numbers, kept=kept)
         return self.progress
 
     def _steps(self) -> list[list[int]]:
@@ -251,7 +274,9 @@ class Learner:
             raise MaskError(f"learning diverged in step {number + 1}: try smaller rates.")
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
-        self.optimizer.step()
+        with held_back():
+            self.optimizer.step()
+            self.progress = replace(self.progress, step=number + 1)
 
     def regulariser(self, logits: Logits) -> Tensor:
         """Return the terms of the loss that reward few, and undecided, words and pairs."""

@@ -15,9 +15,10 @@ from mncover.data.results import misclassified
 from mncover.data.store import CoverageData
 from mncover.data.table import UNKNOWN
 from mncover.report.tables import plain_table
+from mncover.suites.answers import AnswerExpectation
 from mncover.suites.expectations import Answers, Expectation
-from mncover.suites.judging import FAILS, Outcome, in_suite_classes, judged_cases
-from mncover.suites.model import Label, Outline, Suite
+from mncover.suites.judging import FAILS, Outcome, answers_to, judged_cases
+from mncover.suites.model import Label, Suite
 from mncover.types import counted, display_percent, shorten
 
 LONGEST = 200  # characters of a text
@@ -56,8 +57,15 @@ def _test_table(*numbers: str) -> Table:
     return table
 
 
-def describe_expectation(expectation: Expectation, labels: tuple[str, ...]) -> str:
-    """Return an expectation in a few words, with the names of the classes."""
+def describe_expectation(
+    expectation: Expectation | AnswerExpectation, labels: tuple[str, ...], label: Label = None
+) -> str:
+    """Return an expectation in a few words, with the names of the classes.
+
+    One of answers may depend on the `label` of a case.
+    """
+    if isinstance(expectation, AnswerExpectation):
+        return expectation.describe(label)
     words: list[str] = [expectation.expect]
     if expectation.direction is not None:
         words.append(expectation.direction)
@@ -151,16 +159,14 @@ def print_failures(data: CoverageData, n: int, console: Console) -> None:
         console.print("No case fails.")
 
 
-def answers_to(data: CoverageData, outline: Outline | None, rows: Any) -> Answers:
-    """Return what the model said to some rows: in the classes of their suite, or in its own."""
-    found, labels = data.table.probabilities[rows], data.identity.labels
-    if outline is None:
-        return in_suite_classes(found, labels, ())
-    return in_suite_classes(found, labels, outline.labels, outline.classes)
-
-
 def said(answers: Answers, classes: Sequence[str]) -> Iterator[tuple[str, float]]:
-    """Yield the class of every text and its probability; no name for a text that was not run."""
+    """Yield the class of every text and its probability; no name for a text that was not run.
+
+    Of a model that answers in words, yield its answer; NaN is its probability.
+    """
+    if answers.said:
+        yield from ((f"“{shorten(one, LONGEST)}”", float("nan")) for one in answers.said)
+        return
     for number, shares in zip(answers.classes.tolist(), answers.probabilities, strict=True):
         yield ("", float("nan")) if number < 0 else (classes[number], float(shares[number]))
 
@@ -175,8 +181,11 @@ def _failing_tests(data: CoverageData, n: int) -> Iterator[tuple[Text, Table]]:
         table, classes = _failure_table(), outline.labels or data.identity.labels
         failing = np.flatnonzero(outcome.verdicts == FAILS)[:n]
         for case, number in zip(failing, outcome.failing_places[:n], strict=True):
-            right = class_names(outcome.test.cases[case].label, classes)
+            label = outcome.test.cases[case].label
+            right = class_names(label, classes)
             found = said(answers_to(data, outline, rows[case]), classes)
+            if data.table.answers:
+                right = describe_expectation(outcome.test.expectation, (), label)
             for i, (row, (name, share)) in enumerate(zip(rows[case], found, strict=True)):
                 place = "" if i else f"case {number}"
                 _add_text(table, data, row, place, name, share, "" if i else right)
@@ -219,10 +228,14 @@ def _add_text(
     table: Table, data: CoverageData, row: int, place: str, name: str, share: float, right: str
 ) -> None:
     text = Text(shorten(data.table.texts[row], LONGEST))
+    if data.table.answers:  # longer than a class
+        text.append(f" → {name}")
+        name = ""
     if right:
         text.append(f"  (right: {right})", style="dim")
     sure = "" if np.isnan(share) else f"{display_percent(share, 1)} %"
-    table.add_row(place, Text(name or "not run"), sure, text)
+    shown = name if name or data.table.answers else "not run"
+    table.add_row(place, Text(shown), sure, text)
 
 
 # Masks.

@@ -8,10 +8,11 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Any
 
-from mncover.report.describe import answers_to, class_names, describe_expectation, said
+from mncover.report.describe import class_names, describe_expectation, said
 from mncover.selection.cases import Cases
 from mncover.selection.changes import Changes
-from mncover.suites.judging import text_verdicts
+from mncover.suites.answers import AnswerExpectation
+from mncover.suites.judging import answers_to, text_verdicts
 from mncover.suites.model import Case, Label, Test
 from mncover.types import Text, counted, display_percent, shorten, visible
 
@@ -61,10 +62,7 @@ class CaseWords:
     def answers(self, case: int) -> list[str]:
         """Return what the model said to each text of a case."""
         found = answers_to(self.cases.data, self.outline, self.cases.rows[case])
-        return [
-            f"{name} {display_percent(share, 1)} %" if name else "nothing"
-            for name, share in said(found, self.classes)
-        ]
+        return [_in_words(name, share) for name, share in said(found, self.classes)]
 
     def failure(self, case: int) -> Failure:
         """Return a failing case in words."""
@@ -82,11 +80,14 @@ class CaseWords:
 
     def _expected(self, case: int) -> str:
         test = self._test(case)
-        if test is None or (test.expectation.expect == "label" and not test.expectation.labels):
+        expects = None if test is None else test.expectation
+        if isinstance(expects, AnswerExpectation):
+            return describe_expectation(expects, (), self._label(case))
+        if expects is None or (expects.expect == "label" and not expects.labels):
             return class_names(self._label(case), self.classes)
-        if test.expectation.expect == "label":
-            return class_names(test.expectation.labels, self.classes)
-        return describe_expectation(test.expectation, self.classes)
+        if expects.expect == "label":
+            return class_names(expects.labels, self.classes)
+        return describe_expectation(expects, self.classes)
 
     def _got(self, case: int) -> str:
         """Return what came: the answers to the texts that fail, and to the one they differ from."""
@@ -101,6 +102,13 @@ class CaseWords:
         )
         got = ", ".join(wrong[:MOST_TEXTS]) + (", …" if len(wrong) > MOST_TEXTS else "")
         return f"{got} after {answers[0]}" if test.expectation.compares else got
+
+
+def _in_words(name: str, share: float) -> str:
+    """Return a class with its probability; an answer in words has none."""
+    if not name or share != share:
+        return name or "nothing"
+    return f"{name} {display_percent(share, 1)} %"
 
 
 def newly_failing(changes: Changes) -> list[Failure]:

@@ -16,11 +16,11 @@ from mncover.data.gains import gains, novelty, touched_neurons
 from mncover.data.results import ContextResult, Result
 from mncover.data.store import CoverageData
 from mncover.errors import MissingExtraError, SettingsError
-from mncover.report.describe import answers_to, class_names, describe_expectation, said
+from mncover.report.describe import class_names, describe_expectation, said
 from mncover.report.jsonreport import rows_to_json
 from mncover.selection.cases import Cases, cases_by_run
 from mncover.suites.formats.records import import_pyarrow
-from mncover.suites.judging import FAILS, NOT_JUDGED
+from mncover.suites.judging import FAILS, NOT_JUDGED, answers_to
 from mncover.suites.model import Label
 from mncover.types import Text, html_table, shorten
 
@@ -148,7 +148,8 @@ def _case_rows(cases: Cases) -> Iterator[dict[str, Any]]:
     fresh, labels = _novelty(cases), _labels(cases)
     for i, rows in enumerate(cases.rows):
         sides = [_sides(text) for text in cases.texts(i)]
-        found = list(said(answers_to(data, outline, rows), classes)) if classes else []
+        known = bool(classes or data.table.answers)
+        found = list(said(answers_to(data, outline, rows), classes)) if known else []
         verdict = int(cases.verdicts[i])
         yield {
             "run": data.runs[data.table["run"][rows[0]]].id,

@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 from mncover.data.calibration import to_reachable
 from mncover.data.gains import gains
 from mncover.data.table import UNKNOWN
-from mncover.report.describe import answers_to, class_names, describe_expectation, said
+from mncover.report.describe import class_names, describe_expectation, said
 from mncover.selection.cases import Cases
 from mncover.selection.scores import available, score_cases
 from mncover.selection.sets import thinned
+from mncover.suites.answers import AnswerExpectation
 from mncover.suites.expectations import Expectation
-from mncover.suites.judging import FAILS, NOT_JUDGED, PASSES, text_verdicts
+from mncover.suites.judging import FAILS, NOT_JUDGED, PASSES, answers_to, text_verdicts
 from mncover.suites.model import Case, Label, Test
 from mncover.types import Text, fitted
 
@@ -216,11 +217,13 @@ class PageMaker:
         shown = []
         for i in [i for i in range(len(texts)) if i == 0 or passes[i] is False][:MOST_TEXTS]:
             (name, share), original = found[i], texts[0] if i else None
-            percent = 100 * share if name else None
+            percent = 100 * share if name and share == share else None
             shown.append(ShownText(pieces(texts[i], original), name, percent, passes[i]))
         number = int(self.cases.number[case])
         outside = self._outside(np.array([case]))
         right, left_out = class_names(label, self.classes), len(texts) - len(shown)
+        if isinstance(test.expectation, AnswerExpectation):
+            right = describe_expectation(test.expectation, (), label)
         return ShownCase(number, shown, right, left_out, outside=outside)
 
     def _label(self, case: int) -> Label:

@@ -57,6 +57,7 @@ def to_json(result: Result) -> dict[str, Any]:
         "totals": _totals(result),
         "warnings": warnings_of(result),
         "masks": None if identity.masks is None else identity.masks.to_json(),
+        "prompting": None if identity.prompting.plain else identity.prompting.to_json(),
         "contexts": [_context(context) for context in result.contexts],
         "tests": outcomes_to_json(result.outcomes),
         "estimates": estimates_to_json(result.estimates),
@@ -85,6 +86,7 @@ def rows_to_json(data: CoverageData) -> list[dict[str, Any]]:
             "novelty": new[i],
             "outside": outside[i],
             **_owner(int(table["owner"][i]), float(table["owned"][i])),
+            **({"answer": table.answers[i]} if table.answers else {}),
         }
         for i, text in enumerate(table.texts)
     ]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mncover.data.harmless import in_figure
 from mncover.data.results import Result
 from mncover.data.writing import replacing
 from mncover.errors import MissingExtraError, SettingsError
@@ -73,7 +74,7 @@ def _bars(
     for mine, height, ends, color, label in rows:
         widths = _percents(mine)
         axis.barh(places, widths, height, xerr=ends, color=color, label=label, ecolor="0.2")
-    axis.set_yticks(places, list(names))
+    axis.set_yticks(places, list(map(in_figure, names)))
     axis.invert_yaxis()
     axis.legend(frameon=False, fontsize=9, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
     _plain(axis)
@@ -135,7 +136,8 @@ def saturation_figure(curves: Sequence[Curve], title: str, criterion: str, unit:
     for axis, name in zip(axes.flat, names, strict=False):
         mine = [curve for curve in curves if (curve.name, curve.criterion) == (name, criterion)]
         _saturation_panel(axis, mine)
-        axis.set_title(name if len(name) < 45 else f"{name[:44]}…", fontsize=10)
+        shown = name if len(name) < 45 else f"{name[:44]}…"
+        axis.set_title(in_figure(shown), fontsize=10)
     for axis in axes.flat[len(names) :]:
         axis.set_visible(False)
     for axis in axes[:, 0]:
@@ -144,7 +146,7 @@ def saturation_figure(curves: Sequence[Curve], title: str, criterion: str, unit:
         axis.set_xlabel("texts kept")
     handles, labels = axes.flat[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=9, frameon=False)
-    figure.suptitle(title)
+    figure.suptitle(in_figure(title))
     return figure
 
 
@@ -184,12 +186,12 @@ def comparison_figure(found: Comparison, title: str) -> Any:
     _bars(bars, found.names, means, "set", errors)
     bars.set_xlabel(f"{found.title}, % ({found.texts:,} texts each, {found.draws} draws)")
     _overlap_matrix(matrix, found)
-    figure.suptitle(title)
+    figure.suptitle(in_figure(title))
     return figure
 
 
 def _overlap_matrix(axis: Any, found: Comparison) -> None:
-    places, names = list(range(len(found.names))), list(found.names)
+    places, names = list(range(len(found.names))), list(map(in_figure, found.names))
     shares = [_percents(spread.mean for spread in row) for row in found.overlap]
     axis.imshow(shares, cmap="Blues", vmin=0, vmax=100)
     for i, row in enumerate(shares):
@@ -285,5 +287,5 @@ def discovery_figure(
         _plain(axis)
     handles, names = axes[0][0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
-    figure.suptitle(title)
+    figure.suptitle(in_figure(title))
     return figure

@@ -26,7 +26,7 @@ from mncover.report.notes import (
 )
 from mncover.report.plans import estimate_notes, estimate_table
 from mncover.report.tables import plain_table
-from mncover.types import counted, display_percent
+from mncover.types import counted, display_percent, visible
 
 BAR_WIDTH = 12
 MOST_BESIDE = 2  # criteria that fit into one table; the others get tables of their own
@@ -82,6 +82,8 @@ def _heading(result: Result) -> Text:
     shared = {"any": ", any position", "mean": ", mean over positions"}
     measured = f"{settings.bins} bins, up to {settings.max_length} tokens"
     measured += f"{shared.get(settings.positions, '')}, {calibrated}"
+    if asked := identity.prompting.in_words():
+        measured += f"\n{visible(asked)}"
     by = f" by {counted(result.n_texts, 'text')}\n"
     parts = "".join(f"\nPart of {part}" for part in result.parts)
     alone = "" if any(site.heads for site in result.sites) else ALONE

@@ -6,7 +6,6 @@ It travels in the first line of the small suite, as text: arrays are packed with
 from __future__ import annotations
 
 import base64
-import binascii
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,14 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mncover.data.limits import ROWS
+from mncover.data.limits import ROWS, check_bytes
 from mncover.errors import TextError
 from mncover.selection.allocation import Earlier
 from mncover.selection.forecast import NOISES
 from mncover.selection.strata import Drawn
-from mncover.suites.model import Outline, Suite
-
-VERSION = 1
+from mncover.suites.model import PLAN_ARRAYS, PLAN_VERSION, Outline, Suite, known_plan
 
 
 @dataclass(frozen=True)
@@ -45,7 +42,7 @@ class Plan:
         earlier, drawn = self.earlier, self.drawn
         named = zip(earlier.tests, earlier.sizes.tolist(), strict=True)
         return {
-            "version": VERSION,
+            "version": PLAN_VERSION,
             "suite": self.suite,
             "models": list(self.models),
             "classes": list(self.classes),
@@ -63,28 +60,23 @@ class Plan:
     def from_json(cls, value: dict[str, Any]) -> Plan:
         """Make a plan from what `to_json` returned; the value is not trusted."""
         try:
+            known_plan(value)
             return cls._read(value)
-        except (
-            KeyError,
-            TypeError,
-            ValueError,
-            OverflowError,
-            binascii.Error,
-            zlib.error,
-        ) as error:
+        except (ValueError, OverflowError, zlib.error) as error:
             raise TextError(
                 "the plan of the suite cannot be read; make it again with `mncover plan`."
             ) from error
 
     @classmethod
     def _read(cls, value: dict[str, Any]) -> Plan:
-        if value["version"] != VERSION:
-            raise TextError(f"this version reads plans of format {VERSION}.")
-        names = tuple(str(name) for name, _ in value["tests"])
-        sizes = [int(size) for _, size in value["tests"]]
+        names = tuple(name for name, _ in value["tests"])
+        sizes = [size for _, size in value["tests"]]
         n, runs = sum(sizes), len(value["models"])
-        if min(sizes) < 1 or n > ROWS.value or not runs:
+        if not sizes or n > ROWS.value or not runs:
             raise ValueError("sizes")
+        # A few kilobytes can stand for as many cases as they like.
+        packed = sum(len(value[name]) for name in PLAN_ARRAYS)
+        check_bytes(n * runs * (1 + 2 * len(NOISES)), packed, "the plan")
         test = np.repeat(np.arange(len(sizes)), sizes)
         counts = (runs, len(NOISES), n)
         earlier = Earlier(
@@ -95,10 +87,10 @@ class Plan:
             _unpacked(value["judged"], "<u1", counts).astype(np.uint8),
         )
         columns = [value[name] for name in ("drawn", "weights", "strata")]
-        drawn = Drawn(*(_unpacked(column, "<i4").astype(np.int64) for column in columns))
+        drawn = Drawn(*(_unpacked(c, "<i4", most=n).astype(np.int64) for c in columns))
         _check(drawn, n)
-        models, classes = (tuple(map(str, value[name])) for name in ("models", "classes"))
-        return cls(str(value["suite"]), models, classes, int(value["seed"]), earlier, drawn)
+        models, classes = tuple(value["models"]), tuple(value["classes"])
+        return cls(value["suite"], models, classes, value["seed"], earlier, drawn)
 
 
 def _check(drawn: Drawn, n: int) -> None:
@@ -134,12 +126,14 @@ def _packed(values: NDArray[Any], kind: str) -> str:
     return base64.b64encode(zlib.compress(raw, 9)).decode("ascii")
 
 
-def _unpacked(text: str, kind: str, shape: Sequence[int] | None = None) -> NDArray[Any]:
-    size = np.dtype(kind).itemsize
-    most = size * (ROWS.value if shape is None else int(np.prod(shape)))
+def _unpacked(
+    text: str, kind: str, shape: Sequence[int] | None = None, most: int = 0
+) -> NDArray[Any]:
+    """Return an array of a shape, or one of at most so many numbers."""
+    bound = np.dtype(kind).itemsize * (most if shape is None else int(np.prod(shape)))
     unpacker = zlib.decompressobj()
-    raw = unpacker.decompress(base64.b64decode(text, validate=True), most + 1)
-    found = np.frombuffer(raw, dtype=kind)
-    if not unpacker.eof or len(raw) > most:
+    raw = unpacker.decompress(base64.b64decode(text, validate=True), bound + 1)
+    if not unpacker.eof or len(raw) > bound:
         raise ValueError("size")
+    found = np.frombuffer(raw, dtype=kind)
     return found if shape is None else found.reshape(shape)

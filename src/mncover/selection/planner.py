@@ -90,6 +90,9 @@ def _whole_suite(path: Path, data: CoverageData) -> tuple[Cases, Outline]:
         raise DataFileError(f"{path}: it is no run of a test suite; only tests can be planned.")
     if cases.outline.plan is not None:
         raise DataFileError(f"{path}: it is the run of a plan; plan from a run of the whole suite.")
+    if data.table.answers:
+        what = "the model answered in words; a plan needs the probabilities of classes"
+        raise DataFileError(f"{path}: {what}.")
     if data.incomplete or len(cases) != len(cases.outline.sizes):
         raise DataFileError(f"{path}: it has not run every case; run the whole suite first.")
     return cases, cases.outline

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from mncover.data.harmless import in_cell
 from mncover.data.limits import CLASSES
 from mncover.errors import TextError
 from mncover.suites.expectations import MAX_CLASS, Answers
@@ -34,7 +35,8 @@ def export_texts(suite: Suite, path: Path) -> None:
     rows = ["test\tcase\ttext"]
     for test in suite.tests:
         for number, case in enumerate(test.cases):
-            rows += [f"{_flat(test.name)}\t{number}\t{i}" for i in range(len(case.texts))]
+            name = in_cell(_flat(test.name))
+            rows += [f"{name}\t{number}\t{i}" for i in range(len(case.texts))]
     for target, lines in ((path, map(_flat, suite.each_text())), (index_path(path), rows)):
         content = "".join(f"{line}\n" for line in lines)
         write_content(content.encode("utf-8", "replace"), target)

@@ -107,10 +107,22 @@ def is_class(value: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """A model's predictions for n texts: classes [n] and probabilities [n, classes]."""
+    """A model's predictions for n texts: classes [n] and probabilities [n, classes].
+
+    A language model that was asked to answer has no classes, but `said` what it did. `judged` is
+    what a function of the user's made of that: 1, 0, or -1 if it was not asked.
+    """
 
     classes: NDArray[np.int64]
     probabilities: NDArray[np.float64]
+    said: tuple[str, ...] = ()
+    judged: tuple[int, ...] = ()
+
+    def part(self, start: int, stop: int) -> Answers:
+        """Return the answers to some of the texts."""
+        mine = slice(start, stop)
+        sides = self.said[mine], self.judged[mine]
+        return Answers(self.classes[mine], self.probabilities[mine], *sides)
 
 
 Mask = NDArray[np.bool_]

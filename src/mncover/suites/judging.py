@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from mncover.data.results import ADDS_LITTLE_AT, Result, misclassified, summarize
 from mncover.data.store import CoverageData
 from mncover.errors import DataFileError, MnCoverError, SettingsError, TextError
+from mncover.suites.answers import AnswerExpectation, judge_answers
 from mncover.suites.expectations import Answers, Expectation, Grouped, Mask, judge
 from mncover.suites.model import Case, How, Label, Outline, Suite, Test, known_way
 from mncover.suites.seal import check_classes
@@ -37,7 +38,7 @@ def in_suite_classes(
     given = found = np.asarray(probabilities, dtype=np.float64)
     way = _way(model_labels, suite_labels, how)
     if way == "neutral-band":
-        found = neutral_band(given[:, 1])
+        found = neutral_band(given[:, _positive(model_labels, suite_labels)])
     elif way == "names":
         places = {name.casefold(): place for place, name in enumerate(suite_labels)}
         found = np.zeros((len(given), len(suite_labels)))
@@ -65,6 +66,13 @@ def _way(model_labels: Sequence[str], suite_labels: Sequence[str], how: How) -> 
         f"the model's classes ({', '.join(model_labels)}) do not fit the suite's "
         f"({', '.join(suite_labels)})" + ("." if how == "auto" else f" by {how}.")
     )
+
+
+def _positive(model_labels: Sequence[str], suite_labels: Sequence[str]) -> int:
+    """Return which of two classes is the suite's last: by name, or the second."""
+    names = [name.casefold() for name in model_labels]
+    first, last = suite_labels[0].casefold(), suite_labels[2].casefold()
+    return names.index(last) if {first, last} == set(names) else 1
 
 
 def neutral_band(positive: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -157,7 +165,12 @@ def _judged(
     test: Test, answers: Answers, texts: Grouped, labels: Sequence[str]
 ) -> tuple[Mask, Mask]:
     """Return which texts of a test are judged, and which of these pass."""
-    expectation, given = _numbered(test.expectation, labels), [case.label for case in test.cases]
+    given = [case.label for case in test.cases]
+    if isinstance(test.expectation, AnswerExpectation):
+        each = [given[case] for case in texts.case.tolist()]
+        judged = answers.judged or (NOT_JUDGED,) * len(answers.said)
+        return judge_answers(test.expectation, answers.said, judged, texts.first, each)
+    expectation = _numbered(test.expectation, labels)
     numbers = {label: _numbers(label, labels) for label in dict.fromkeys(given)}
     return judge(expectation, answers, texts, [numbers[label] for label in given])
 
@@ -165,8 +178,10 @@ def _judged(
 def require_classes(suite: Suite, model_labels: Sequence[str]) -> None:
     """Refuse a suite that names a class which it, or the model, lacks, or a plan for others."""
     check_classes(suite, model_labels)
+    require_kind(suite, answering=False)
     labels = suite.labels or [str(number) for number in range(len(model_labels))]
     for test in suite.tests:
+        assert isinstance(test.expectation, Expectation)
         try:
             _numbered(test.expectation, labels)
             for label in dict.fromkeys(case.label for case in test.cases):
@@ -175,9 +190,24 @@ def require_classes(suite: Suite, model_labels: Sequence[str]) -> None:
             raise TextError(f"the test {test.name!r}: {error}") from None
 
 
+def require_kind(suite: Suite, answering: bool, judging: bool = False) -> None:
+    """Refuse tests that expect answers of a model that gives classes, and the other way round."""
+    for test in suite.tests:
+        about, expects = f"the test {test.name!r} expects", test.expectation
+        if isinstance(expects, AnswerExpectation) != answering:
+            if answering:
+                kind = f"classes ({expects.expect}), but the model answers in words"
+                raise TextError(f"{about} {kind}: give `choices` instead of `generate`.")
+            raise TextError(
+                f"{about} answers ({expects.expect}): give `generate`, with a language model."
+            )
+        if isinstance(expects, AnswerExpectation) and expects.asks and not judging:
+            raise TextError(f"{about} a function that judges: give `judge`, such as my_file:right.")
+
+
 def _parts(answers: Answers, sizes: Sequence[int]) -> Iterator[Answers]:
-    for a, b in pairwise(accumulate(sizes, initial=0)):
-        yield Answers(answers.classes[a:b], answers.probabilities[a:b])
+    for start, stop in pairwise(accumulate(sizes, initial=0)):
+        yield answers.part(start, stop)
 
 
 def _numbered(expectation: Expectation, labels: Sequence[str]) -> Expectation:
@@ -241,8 +271,7 @@ def judged_cases(
         flat = list(chain.from_iterable(mine))
         texts = map(table.texts.__getitem__, flat)
         suite = outline.filled([tuple(islice(texts, len(case))) for case in mine])
-        found = table.probabilities[flat]
-        answers = in_suite_classes(found, data.identity.labels, outline.labels, outline.classes)
+        answers = answers_to(data, outline, flat)
         left, whole = iter(rows.items()), len(rows) == len(mine)
         sizes = accumulate(map(len, outline.cases), initial=0)
         starts = {test.name: start for test, start in zip(outline.tests, sizes, strict=False)}
@@ -251,6 +280,19 @@ def judged_cases(
             start = starts[outcome.test.name]
             places = () if whole else tuple(number - start for number in numbers)
             yield outline, replace(outcome, places=places), list(its)
+
+
+def answers_to(data: CoverageData, outline: Outline | None, rows: Any) -> Answers:
+    """Return what the model said to some rows: in the classes of their suite, or in its own."""
+    table, labels = data.table, data.identity.labels
+    found = table.probabilities[rows]
+    if table.answers:
+        said = tuple(table.answers[row] for row in rows)
+        nothing = np.full(len(said), -1), found.astype(np.float64)
+        return Answers(*nothing, said, tuple(table["judged"][rows].tolist()))
+    if outline is None:
+        return in_suite_classes(found, labels, ())
+    return in_suite_classes(found, labels, outline.labels, outline.classes)
 
 
 def complete_cases(data: CoverageData, run: int) -> list[tuple[int, list[int]]]:

@@ -7,26 +7,35 @@ others are variants of it. A data file keeps the outline of a suite and, in its 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, ClassVar, Literal, get_args
 
 from mncover.data.schema import OneOf, Whole, check_shape
-from mncover.errors import SettingsError, TextError
+from mncover.errors import SchemaError, SettingsError, TextError
+from mncover.suites.answers import KINDS as ANSWERS
+from mncover.suites.answers import AnswerExpectation
+from mncover.suites.answers import Label as Label
 from mncover.suites.expectations import Expectation, is_class
 from mncover.types import Text, brief
 
 Kind = Literal["MFT", "INV", "DIR"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
-# The correct class, any of several, or None if not given.
-Label = int | str | tuple[int | str, ...] | None
+
+def expectation_from_json(value: Any) -> Expectation | AnswerExpectation:
+    """Make an expectation, of classes or of answers, from plain values, which are not trusted."""
+    given = {"expect": value} if isinstance(value, str) else value
+    kind = given.get("expect") if isinstance(given, Mapping) else None
+    if isinstance(kind, str) and kind in ANSWERS:
+        return AnswerExpectation.from_json(given)
+    return Expectation.from_json(given)
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Texts that are judged together, and the correct class if the expectation needs one."""
+    """Texts that are judged together, and the correct class, or answer, if one is needed."""
 
     texts: tuple[Text, ...]
     label: Label = None
@@ -40,7 +49,7 @@ class Test:
 
     name: str
     kind: Kind
-    expectation: Expectation
+    expectation: Expectation | AnswerExpectation
     cases: tuple[Case, ...]
     capability: str = ""
     description: str = ""
@@ -60,7 +69,7 @@ class Test:
         if not all(isinstance(string, str) for string in (name, *about)):
             raise TextError("'test', 'capability' and 'description' must be text.")
         default = "label" if kind == "MFT" else "inv"
-        expectation = Expectation.from_json(row.get("expectation", default))
+        expectation = expectation_from_json(row.get("expectation", default))
         return cls(name, kind, expectation, (), *about)
 
     def to_json(self) -> dict[str, Any]:
@@ -122,6 +131,26 @@ def known_way(how: str) -> How:
 _TEST = {"test": str, "sizes": [Whole(1)], "right": list}
 _OUTLINE = {"labels": [str], "classes": OneOf(WAYS), "tests": [_TEST]}
 
+PLAN_VERSION = 1
+# Arrays are text here; `selection.planfile` unpacks them.
+PLAN_ARRAYS = ("drawn", "weights", "strata", "verdicts", "fails", "judged")
+_PLAN = {"suite": str, "models": [str], "classes": [str], "seed": int}
+_PLAN |= {"tests": [(str, Whole(1))], **dict.fromkeys(PLAN_ARRAYS, str)}
+
+
+def known_plan(value: Any) -> dict[str, Any] | None:
+    """Return the plan that a file holds, or None; the value is not trusted."""
+    if value is None:
+        return None
+    if isinstance(value, dict) and value.get("version") != PLAN_VERSION:
+        raise TextError(f"this version reads plans of format {PLAN_VERSION}.")
+    try:
+        check_shape(value, _PLAN, "plan")
+    except SchemaError as error:
+        raise TextError(f"{error}; make the plan again with `mncover plan`.") from None
+    found: dict[str, Any] = value
+    return found
+
 
 def _right(label: Any) -> Label:
     """Return the label of a case as it was before it became plain values."""
@@ -182,7 +211,5 @@ class Outline:
             tests.append(Test.from_json(row))
             right = [_right(label) for label in row["right"]]
             cases.append(tuple(zip(row["sizes"], right, strict=True)))
-        plan = value.get("plan")
-        if plan is not None and not isinstance(plan, dict):
-            raise TextError("'plan' must be an object; make the plan again with `mncover plan`.")
+        plan = known_plan(value.get("plan"))
         return cls(tuple(value["labels"]), value["classes"], tuple(tests), tuple(cases), plan)

@@ -12,7 +12,9 @@ from typing import Any
 
 from mncover.data.table import UNKNOWN
 from mncover.errors import TextError
-from mncover.suites.model import Outline, Suite
+from mncover.suites.answers import AnswerExpectation
+from mncover.suites.expectations import is_class
+from mncover.suites.model import Case, Outline, Suite, Test
 from mncover.types import Text, counted
 
 _COLUMNS = ("texts", "contexts", "labels", "indices", "cases", "lines")
@@ -143,6 +145,16 @@ class Rows:
         """Return the rows cut wherever the context changes."""
         sizes = [len(list(run)) for _, run in groupby(self.contexts)]
         return [self.part(slice(a, b)) for a, b in pairwise(accumulate(sizes, initial=0))]
+
+
+def judged_texts(rows: Rows) -> Rows:
+    """Return texts of a file as a suite: each is a case that the user's function judges."""
+    ordered, tests = rows.by_context(), []
+    for part in ordered.runs_of_contexts():
+        each = zip(part.texts, part.labels, strict=True)
+        cases = tuple(Case((text,), label if is_class(label) else None) for text, label in each)
+        tests.append(Test(part.contexts[0], "MFT", AnswerExpectation("judge"), cases))
+    return Rows.of_suite(rows.path or Path("texts"), Suite(tuple(tests)))
 
 
 def fitting_labels(labels: Sequence[Any], class_names: Sequence[str]) -> list[int] | None:

@@ -5,13 +5,14 @@ A new format is one new file beside this one and one line in a registry below.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from mncover.errors import TextError
-from mncover.suites.formats import checklist, hub, jsonlines, records
+from mncover.suites.formats import checklist, harness_samples, hub, jsonlines, promptfoo, records
+from mncover.suites.formats.collecting import Collected
 from mncover.suites.formats.records import Fields, Record, SuiteFormat, TextFormat
 from mncover.suites.model import Suite
 from mncover.suites.rows import Rows
@@ -28,6 +29,20 @@ SUITE_FORMATS: dict[str, SuiteFormat] = {
     **dict.fromkeys((".jsonl", ".jsonl.gz"), jsonlines.SUITE),
     **dict.fromkeys((".pkl", ".pickle", ".tar.gz", ".tgz"), checklist.SUITE),
 }
+# Files of other tools, which `mncover suite convert` makes suites of as far as they map.
+FOREIGN: dict[str, Callable[[Path], Collected]] = {
+    **dict.fromkeys((".yaml", ".yml"), promptfoo.collect_promptfoo),
+    **dict.fromkeys((".jsonl", ".jsonl.gz"), harness_samples.collect_lines),
+}
+
+
+def converted(path: Path) -> tuple[Suite, str]:
+    """Read a test suite, or a file of another tool, and what of that does not map, in words."""
+    collect = next((f for suffix, f in FOREIGN.items() if path.name.endswith(suffix)), None)
+    if collect is None or is_test_suite(path):
+        return load_suite(path), ""
+    found = collect(path)
+    return found.suite(path), found.says()
 
 
 def load_suite(path: Path) -> Suite:

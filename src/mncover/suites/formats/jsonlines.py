@@ -14,7 +14,7 @@ from typing import Any
 from mncover.errors import TextError
 from mncover.suites.expectations import is_class
 from mncover.suites.formats.records import PLAIN, Record, SuiteFormat, TextFormat, write_content
-from mncover.suites.model import Case, Suite, Test
+from mncover.suites.model import Case, Suite, Test, known_plan
 from mncover.suites.seal import check_seal, sealed
 from mncover.types import Text, are_texts, brief
 
@@ -114,10 +114,7 @@ def _suite_row(row: dict[str, Any]) -> tuple[tuple[str, ...], dict[str, Any] | N
     labels = row.get("labels", [])
     if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
         raise TextError("'labels' must be a list of names.")
-    plan = row.get("plan")
-    if plan is not None and not isinstance(plan, dict):
-        raise TextError("'plan' must be an object; make the plan again with `mncover plan`.")
-    return tuple(labels), plan
+    return tuple(labels), known_plan(row.get("plan"))
 
 
 def _case(row: dict[str, Any]) -> Case:
