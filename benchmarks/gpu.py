@@ -40,7 +40,7 @@ from mncover.coverage import Coverage
 from mncover.criteria.binned import BINS
 from mncover.data.signatures import reference_places
 from mncover.engine.batches import batches_by_length, staged
-from mncover.engine.first_hits import FirstHits, alone, kernels_in_order
+from mncover.engine.first_hits import FirstHits, kernels_in_order
 from mncover.engine.kernels.base import Target
 from mncover.engine.measure import measure
 from mncover.engine.ranges import Ranges
@@ -92,7 +92,9 @@ class Ways:
         ranges.forget_future()
         for one in (engine, self.masked.engine):
             one.use_ranges(ranges)
-        self.sampling = Sampling(ranges, engine.groups[0], engine.subject.device)
+        self.sampling = Sampling(
+            ranges, engine.setups.groups[0], engine.settings, engine.subject.device
+        )
 
     def plain(self) -> Any:
         """Run the model as torch does it."""
@@ -108,7 +110,12 @@ class Ways:
         engine, kernels = self.engine, self.engine.kernels
         bounds = kernels.new_bounds()
         mine = reference_places(self.n, [site.columns for site in engine.layout.sites[:3]])
-        pools = PoolReader.raw(WidenReader(kernels, bounds), engine.layout, self.n, mine)
+        pools = PoolReader.raw(
+            WidenReader([engine.setups.widening._replace(bounds=bounds)]),
+            engine.layout,
+            self.n,
+            mine,
+        )
         self._measure(engine, pools)
         _ = pools.found
         return tuple(map(kernels.to_numpy, bounds))
@@ -117,7 +124,7 @@ class Ways:
         """Fill a map; keep answers and signatures."""
         engine = engine or self.engine
         targets = {name: Target(bits) for name, bits in engine.new_maps().items()}
-        reader = engine.sign(HitReader(engine.setup, targets), self.n)
+        reader = engine.sign(HitReader(engine.setups.each, targets), self.n)
         found = self._measure(engine, reader)
         return found, reader.signatures, engine.kernels.to_numpy(targets["cover"].bits)
 
@@ -128,9 +135,9 @@ class Ways:
     def gains(self, engine: Any = None) -> Any:
         """Return gains in order, with texts of forty contexts in turn."""
         engine, contexts = engine or self.engine, 40
-        kernels = kernels_in_order(engine.setup)
+        kernels = kernels_in_order(engine.setups.each)
         assert kernels is not None
-        hits = FirstHits.over(engine.setup, kernels, engine.new_maps(), contexts)
+        hits = FirstHits.over(engine.setups.each, kernels, engine.new_maps(), contexts)
         numbers = np.arange(self.n)
         signed = engine.sign(hits.reader(numbers, numbers * contexts // self.n), self.n)
         reader = SampleReader(signed, self.sampling)
@@ -144,10 +151,10 @@ class Ways:
     def filter(self) -> Any:
         """Say which texts add anything to those before them."""
         engine = self.engine
-        setup = alone(engine.setup, engine.group("cover"))
-        kernels = kernels_in_order(setup)
+        setups = engine.setups.alone("cover")
+        kernels = kernels_in_order(setups)
         assert kernels is not None
-        hits = FirstHits.over(setup, kernels, {"cover": engine.new_bits("cover")})
+        hits = FirstHits.over(setups, kernels, {"cover": engine.new_bits("cover")})
         numbers = np.arange(self.n)
         self._measure(engine, hits.reader(numbers, np.zeros_like(numbers)))
         return engine.gain("cover", *hits.new("cover", self.n)) > 0

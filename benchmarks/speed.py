@@ -41,6 +41,7 @@ from mncover.masks.vocabulary import count_pairs, vocabulary
 
 TWEETS = Path(__file__).resolve().parents[2] / "shared/data/airline/tweets.jsonl.gz"
 LIMITS = {"update": 1.05, "filter": 1.10, "calibrate": 1.10, "update with gains": 1.10}
+FIVE = ["cover", "nbc", "snac", "nc", "tknc"]
 RATIOS = ("ratio", "median_ratio")
 BATCH, MAX_LENGTH = 32, 128
 
@@ -144,21 +145,32 @@ def coverage_ways(subject: Subject, train: list[str]) -> dict[str, Way]:
     }
 
 
-def masked_ways(subject: Subject, train: list[str]) -> dict[str, Way]:
-    """Return the same with masks, which cost memory of their own."""
-    masks = random_masks(subject, tweets())
-    cov = Coverage(
-        subject.model, subject.tokenizer, batch_size=BATCH, max_length=MAX_LENGTH, masks=masks
-    )
-    cov.calibrate(train, cache=False)
+def other_ways(subject: Subject, train: list[str], name: str, **options: Any) -> dict[str, Way]:
+    """Return the same with other options of `Coverage`."""
+    options = {"batch_size": BATCH, "max_length": MAX_LENGTH, **options}
+    cov = Coverage(subject.model, subject.tokenizer, **options).calibrate(train, cache=False)
     engine, identity = cov.engine, cov.data.identity
 
     def fresh() -> Coverage:
         return Coverage._of(CoverageData(identity), engine)
 
     return {
-        "update, masks": lambda texts: fresh().update(texts, context="tweets"),
-        "gains, masks": lambda texts: fresh().update(texts, context="tweets", gains=True),
+        f"update, {name}": lambda texts: fresh().update(texts, context="tweets"),
+        f"gains, {name}": lambda texts: fresh().update(texts, context="tweets", gains=True),
+    }
+
+
+def masked_ways(subject: Subject, train: list[str]) -> dict[str, Way]:
+    """Return them with masks, which cost memory of their own."""
+    return other_ways(subject, train, "masks", masks=random_masks(subject, tweets()))
+
+
+def criteria_ways(subject: Subject, train: list[str]) -> dict[str, Way]:
+    """Return them with five criteria at once, and with neurons that all positions share."""
+    return {
+        **other_ways(subject, train, "five criteria", criteria=FIVE),
+        **other_ways(subject, train, "mean", positions="mean"),
+        **other_ways(subject, train, "mean of hidden", positions="mean", sites="hidden"),
     }
 
 
@@ -192,6 +204,7 @@ def compare(subject: Subject, texts: list[str], rounds: int) -> dict[str, Any]:
     every = {PLAIN: plain_forward(subject), "plain, side by side": plain_parallel(subject)}
     every |= {"pipeline": hugging_face_pipeline(subject)}
     every |= coverage_ways(subject, texts[:500]) | masked_ways(subject, texts[:500])
+    every |= criteria_ways(subject, texts[:500])
     for way in every.values():
         way(texts[:64])
     times: dict[str, list[float]] = {name: [] for name in every}
@@ -295,6 +308,15 @@ def show(console: Console, title: str, found: dict[str, Any]) -> None:
         best, median = (found[kind][masked] / found[kind][plain] - 1 for kind in RATIOS)
         console.print(
             f"masks add {best:.1%} to '{plain}' by best, {median:.1%} by median (limit 5 %)"
+        )
+    for five, plain in (
+        ("update, five criteria", "update"),
+        ("gains, five criteria", "update with gains"),
+    ):
+        best, median = (found[kind][five] / found[kind][plain] for kind in RATIOS)
+        console.print(
+            f"five criteria take {best:.3f} times '{plain}' by best, {median:.3f} by median "
+            "(limit 1.15)"
         )
     best, median = (
         found[kind]["update"] / found[kind]["update, no signatures"] - 1 for kind in RATIOS

@@ -37,10 +37,11 @@ class Coverage(Questions):
     `model` and `tokenizer` are Hugging Face objects, or a folder or hub name; a pipeline, a
     sentence-transformers model and a PEFT model are unwrapped. The model is used where it is (CPU
     or GPU) and left as it was found; `device` and `dtype` are for a model that is loaded by name.
-    With `masks`, or the path of a file of them, mnCover is measured beside Cover. `criteria` names
-    what to measure instead. `prompting` makes prompts of texts, and says how a language model
-    answers. `kernels` is one of `mncover.engine.kernels.KERNELS`. `progress` None shows bars only
-    on a terminal. With `signatures`, a small vector of what the model made of each text is kept.
+    With `masks`, or their file, mnCover is measured beside Cover; `criteria` names what to measure
+    instead, `positions` and `sites` say of which neurons. `prompting` makes prompts of texts, and
+    says how a language model answers. `kernels` is one of `mncover.engine.kernels.KERNELS`.
+    `progress` None shows bars only on a terminal. With `signatures`, a small vector of what the
+    model made of each text is kept.
 
         cov = Coverage("path/to/model", bins=10)
         cov.calibrate(train_texts)
@@ -59,6 +60,8 @@ class Coverage(Questions):
         bins: int = 10,
         max_length: int = 128,
         attention_weight: float = 1.0,
+        positions: str = "each",
+        sites: str = "all",
         masks: Masks | str | Path | None = None,
         criteria: Sequence[str] | None = None,
         prompting: Prompting | None = None,
@@ -71,7 +74,7 @@ class Coverage(Questions):
     ) -> None:
         from mncover.masks.assembly import assembled
 
-        settings = Settings(bins, max_length, attention_weight)
+        settings = Settings(bins, max_length, attention_weight, positions, sites)
         loading = (model, tokenizer, device, dtype, prompting)
         running = (batch_size, progress, kernels, signatures)
         self._engine: Engine | None = assembled(loading, settings, criteria, masks, running)

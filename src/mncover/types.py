@@ -219,15 +219,23 @@ def percent(share: float | None) -> str:
 
 
 MIN_BINS, MAX_BINS = 2, 1000
+POSITIONS = ("each", "any", "mean")
+SITES = ("all", "hidden")
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How neurons are cut into bins, and how the two kinds of neuron are weighed."""
+    """Which neurons there are, how they are cut into bins, and how the two kinds are weighed.
+
+    `positions` says whether there is a neuron for each position of a text, or one for all, which
+    every token hits (`any`) or the mean over the tokens (`mean`). `sites` says what is read.
+    """
 
     bins: int = 10
     max_length: int = 128
     attention_weight: float = 1.0
+    positions: str = POSITIONS[0]
+    sites: str = SITES[0]
 
     def __post_init__(self) -> None:
         _require_int("bins", self.bins, MIN_BINS, MAX_BINS)
@@ -238,6 +246,13 @@ class Settings:
         if not 0.0 <= weight < float("inf"):
             raise SettingsError(f"`attention_weight` must be finite and at least 0, got {weight}.")
         object.__setattr__(self, "attention_weight", float(weight))
+        _require_one_of("positions", self.positions, POSITIONS)
+        _require_one_of("sites", self.sites, SITES)
+
+    @property
+    def pooled(self) -> bool:
+        """Whether the tokens of a text share their neurons."""
+        return self.positions != POSITIONS[0]
 
     def to_json(self) -> dict[str, Any]:
         """Return the settings as a plain dictionary."""
@@ -250,6 +265,11 @@ class Settings:
         if set(values) != names:
             raise SettingsError(f"settings must be exactly {sorted(names)}, got {sorted(values)}.")
         return cls(**values)
+
+
+def _require_one_of(name: str, value: Any, known: Sequence[str]) -> None:
+    if value not in known:
+        raise SettingsError(f"`{name}` must be one of {', '.join(known)}, got {value!r}.")
 
 
 def _require_int(name: str, value: Any, low: int, high: int) -> None:

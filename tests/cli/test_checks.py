@@ -122,13 +122,13 @@ def smollm(length: int) -> Layout:
 
 
 def test_room_is_estimated_and_said_where_it_is_much() -> None:
-    large, small = (Room.of(smollm(length), [10]) for length in (1024, 64))
+    large, small = (Room.of(smollm(length), [(smollm(length), 10)]) for length in (1024, 64))
     assert in_bytes(large.ranges) == "2.4 GB"
     assert large.memory > large.ranges
     assert "--max-length 1024" in large.words(1024)
     assert "2.4 GB in the cache" in large.words(1024)
     assert small.words(64) == ""
-    assert Room.of(smollm(64), [10, 10]).memory > small.memory
+    assert Room.of(smollm(64), [(smollm(64), 10)] * 2).memory > small.memory
 
 
 def test_what_the_machine_cannot_hold_is_refused_before_calibrating(
@@ -138,7 +138,7 @@ def test_what_the_machine_cannot_hold_is_refused_before_calibrating(
     assert main(files.run()) == 1
     said = capsys.readouterr().err
     assert "of memory for" in said
-    assert "1.0 kB are free: use a smaller max_length." in said
+    assert "1.0 kB are free: use a smaller max_length, or positions any or mean." in said
     monkeypatch.setattr(places, "free_memory", lambda: None)  # a system that does not say
     assert main(files.run("-q", "-o", str(files.folder / "x.mncover"))) == 0
 

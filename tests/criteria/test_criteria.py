@@ -11,7 +11,7 @@ import pytest
 
 from mncover.coverage import Coverage
 from mncover.criteria import CRITERIA, chosen_criteria
-from mncover.criteria.base import Coding, grouped
+from mncover.criteria.base import ALL, Coding, Parameter, View, grouped
 from mncover.criteria.binned import COVER, MNCOVER
 from mncover.errors import SettingsError
 from mncover.types import Settings
@@ -40,7 +40,10 @@ class Boundary:
     title: str = "Boundary"
     summary: str = "values outside their range"
     masked: bool = False
+    view: View = ALL
     coding: Coding = BOUNDARY
+    source: str = "a toy"
+    parameter: Parameter | None = None
 
     def cells(self, settings: Settings) -> int:
         return 2

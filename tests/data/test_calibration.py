@@ -123,11 +123,10 @@ def test_a_strangers_numbers_must_fit(name: str, change: Any) -> None:
     data = measured().data
     assert data.calibration is not None
     arrays = data.calibration.arrays()
-    layout, names = data.identity.layout, data.identity.names
-    assert Calibration.from_arrays(arrays, layout, names) is not None
+    assert Calibration.from_arrays(arrays, data.identity) is not None
     arrays[name] = change(arrays[name])
     with pytest.raises(DataFileError, match="calibration texts does not fit"):
-        Calibration.from_arrays(arrays, layout, names)
+        Calibration.from_arrays(arrays, data.identity)
 
 
 def test_a_strangers_share_outside_is_a_share(tmp_path: Path) -> None:

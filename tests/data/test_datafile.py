@@ -102,8 +102,19 @@ def header(**values: Any) -> Callable[[dict[str, bytes]], object]:
     return change
 
 
+def as_format_3(members: dict[str, bytes]) -> None:
+    """Take from a file what the third format did not have."""
+    head = json.loads(members["header.json"])
+    for name in ("positions", "sites"):
+        del head["settings"][name]
+    for criterion in head["criteria"]:
+        del criterion["layout"]
+    members["header.json"] = json.dumps({**head, "version": 3}).encode()
+
+
 def as_format_2(members: dict[str, bytes]) -> None:
     """Turn a file of Cover alone into one of the second format."""
+    as_format_3(members)
     head = json.loads(members["header.json"])
     (cover,) = head.pop("criteria")
     hidden, attention = np.load(io.BytesIO(members.pop("new/cover.npy")))
@@ -137,7 +148,7 @@ def sums(members: dict[str, bytes]) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("change", [as_format_1, as_format_2])
+@pytest.mark.parametrize("change", [as_format_1, as_format_2, as_format_3])
 def test_a_file_of_an_earlier_format_is_read_and_written_as_the_present_one(
     saved: Path, change: Callable[[dict[str, bytes]], object]
 ) -> None:
@@ -148,7 +159,7 @@ def test_a_file_of_an_earlier_format_is_read_and_written_as_the_present_one(
     assert list(before.data.table.new) == ["cover"]
     before.save(saved)
     assert Coverage.load(saved).result() == now.result()
-    assert datafile.read_header(saved)["version"] == 3
+    assert datafile.read_header(saved)["version"] == 4
 
 
 def test_a_file_that_the_second_format_wrote_with_masks_has_the_numbers_it_had_then() -> None:
@@ -205,7 +216,7 @@ class Bomb:
 
 BAD = {
     "another format": (header(format="zip"), "not an mncover data file"),
-    "a newer version": (header(version=4), "newer mncover.*upgrade"),
+    "a newer version": (header(version=5), "newer mncover.*upgrade"),
     "a version that is no number": (header(version="x"), "newer mncover"),
     "no header": (lambda m: m.pop("header.json"), "not an mncover data file"),
     "a header that is no JSON": (lambda m: m.update({"header.json": b"{"}), "damaged"),

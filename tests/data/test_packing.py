@@ -41,7 +41,7 @@ def some_bits(cells: int, seed: int, layout: Layout = LAYOUT) -> maps.Bits:
 
 def data_of(maps_of: dict[str, maps.Bits], cells: int) -> CoverageData:
     reachable = tuple((1,) * site.groups for site in LAYOUT.sites)
-    one = Measured("cover", "Cover", cells, reachable)
+    one = Measured("cover", "Cover", cells, reachable, LAYOUT)
     names: Any = dict.fromkeys(
         ("model_fingerprint", "tokenizer_fingerprint", "ranges_fingerprint"), "x"
     )

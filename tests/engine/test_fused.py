@@ -180,7 +180,7 @@ def test_what_a_call_that_failed_has_left_is_not_told_to_the_next(kernels: str) 
     engine, site = cov.engine, cov.engine.layout.sites[0]
     values = torch.full((1, 1, site.touched(4)), float("nan"))
     block = Block(site, 4, values, torch.zeros(1, dtype=torch.int32))
-    engine.kernels.widen(block, Bounds(*(one.clone() for one in engine.bounds)))
+    engine.kernels.widen(block, Bounds(*(one.clone() for one in engine.setups.bounds)))
     cov.update(texts())
     assert len(cov.data.table) == len(texts())
 

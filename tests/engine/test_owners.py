@@ -173,6 +173,7 @@ def test_a_main_criterion_without_bins_has_no_owners(monkeypatch: pytest.MonkeyP
     cov = Coverage(*tiny.make("bert"), max_length=10, criteria=["boundary"])
     cov.calibrate(TRAIN, cache=False).update(TEXTS[:6], gains=True)
     engine = cov.engine
-    assert not Sampling(engine.require_ranges(), engine.groups[0], engine.subject.device).layers
+    given = engine.setups.groups[0], engine.settings, engine.subject.device
+    assert not Sampling(engine.require_ranges(), *given).layers
     assert cov.data.owners is None
     assert set(cov.data.table["owner"].tolist()) == {UNKNOWN}

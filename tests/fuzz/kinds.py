@@ -158,7 +158,7 @@ def write_ranges(path: Path, n: int) -> None:
     if n < 20:
         import numpy as np
 
-        empty = Ranges.empty(made.layout).pooled
+        empty = Ranges.empty(made.layout, 10).pooled
         pooled = tuple(np.zeros((n, one.shape[1]), np.float16) for one in empty)
         made = replace(made, texts=n, space=None, pooled=pooled)
     made.save(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,9 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from mncover.report.sets import comparison_table, conclusions
 from mncover.selection.budgets import Limit, choose, groups_of
 from mncover.selection.cases import Cases
 from mncover.selection.chance import (
+    Found,
     apfd,
     at_budget,
     compare_methods,
@@ -126,3 +129,13 @@ def test_every_method_takes_as_many_cases_of_each_test_as_were_chosen(cases: Cas
     assert {row.cases for row in rows.values()} == {12}
     assert list(rows)[-1] == "random"
     assert "mngain" not in rows  # there are no masks
+
+
+def test_the_best_method_is_one_of_those_in_the_table(cases: Cases) -> None:
+    mine = Found("gain", 3, 1, 1, 1, 1)  # by another criterion than the usual one
+    usual, margin = replace(mine, failing=3), Found("margin", 3, 2, 2, 2, 2)
+    chance = Found("random", 3, 1.2, 0, 2, 1)
+    said = " ".join(conclusions(cases, mine, [usual, margin, chance]))
+    assert "'margin' finds the most: 2." in said
+    names = [*comparison_table(cases, mine, [usual, margin, chance]).columns[0].cells]
+    assert names[:3] == ["gain", "margin", "random"]

@@ -14,16 +14,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mncover.coverage import Coverage
-from mncover.criteria.base import Group
-from mncover.criteria.binned import BINS
+from mncover.criteria.binned import Binned
 from mncover.data import maps
 from mncover.data.layout import Layout, Site
 from mncover.engine import ordered
 from mncover.engine.batches import Tokens
 from mncover.engine.engine import Engine
-from mncover.engine.kernels import kernels_for, plain_torch
+from mncover.engine.kernels import plain_torch
 from mncover.engine.kernels.base import code_type, no_cell
-from mncover.engine.readers import Spool
+from mncover.engine.setups import Setups
+from mncover.engine.spool import Spool
 from mncover.engine.windows import Window
 from mncover.selection import rounds
 from mncover.selection.filters import greedy, sequential_filter
@@ -90,11 +90,10 @@ class ToyEngine(Engine):
     """An engine whose model has run: its only window has the codes of some material."""
 
     def __init__(self, material: Material, kernels: str) -> None:
-        self.settings, self.layout = Settings(attention_weight=0.7), LAYOUT
-        self.kernels = kernels_for(LAYOUT, CPU, kernels)
-        self.groups = (Group(BINS, material.cells, "toy", "masked"),)
-        self._group_of = dict.fromkeys(CRITERIA, self.groups[0])
-        self.criteria: Any = dict.fromkeys(CRITERIA)
+        self.settings, self.layout = Settings(material.cells, attention_weight=0.7), LAYOUT
+        toys = [Binned("toy", "", ""), Binned("masked", "", "", masked=True)]
+        self.setups = Setups(toys, self.settings, LAYOUT)
+        self.setups.run_on(CPU, kernels)
         self.material = material
         self.subject: Any = SimpleNamespace(encode=lambda texts, length: NO_TOKENS)
         spool = Spool(self.kernels)
@@ -102,7 +101,9 @@ class ToyEngine(Engine):
             kept: Any = SimpleNamespace(tokens=torch.tensor(tokens), pairs=torch.tensor(pairs))
             spool.begin(np.array(rows), length, kept)
             for site, mine in codes.items():
-                spool.write(rows[0], site, self.groups[0], self.kernels.to_device(mine.copy()))
+                spool.write(
+                    rows[0], site, self.setups.groups[0], self.kernels.to_device(mine.copy())
+                )
         texts: list[Any] = [str(text) for text in material.which]
         self.cases = [texts[rows.start : rows.stop] for rows in material.cases]
         empty = np.zeros((len(texts), 0), dtype=np.float32)

@@ -19,7 +19,7 @@ from mncover.augment.packing import MeanReader, Packing, find_packing
 from mncover.data.results import weigh
 from mncover.engine.batches import TEXTS, Tokens, distinct, parallel
 from mncover.engine.engine import Engine
-from mncover.engine.kernels.base import Array, code_type
+from mncover.engine.kernels.base import Array
 from mncover.engine.measure import measure
 from mncover.engine.readers import Reader
 from mncover.engine.subject import PROBE_TEXT, Subject
@@ -186,8 +186,7 @@ class Judge:
         self._packing: Packing | None = None
         tokens = engine.subject.encode(seeds, engine.settings.max_length)
         longest = max(tokens.lengths.tolist(), default=1)
-        cells = engine.group(criterion or engine.main).cells
-        touched = engine.layout.touched(longest) * code_type(cells).itemsize
+        touched = engine.setups.code_bytes(longest)
         self.capacity = max(1, min(MOST_TEXTS, MOST_BYTES // max(touched, 1)))
 
     def start(self, seeds: Sequence[Text]) -> None:
@@ -224,7 +223,7 @@ class Judge:
             return None
         identity = self.engine.identity()
         measured = identity.criterion(self.criterion)
-        bits = self.engine.kernels.bits_to_numpy(self.bits, measured.cells)
+        bits = self.engine.setups.bits_to_numpy(self.bits, self.criterion)
         return weigh(identity, bits, measured)[0].share
 
     def compare(self, seeds: Sequence[int], texts: Sequence[Text]) -> list[Judged]:

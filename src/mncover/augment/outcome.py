@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from mncover.augment.records import Accepted, Augmented, AugmentSettings, Earning
-from mncover.criteria import CRITERIA
+from mncover.report.columns import criterion_title
 from mncover.report.tables import plain_table, write_json
 from mncover.selection.chance import wilson
 from mncover.suites.expectations import Expectation
@@ -160,7 +160,7 @@ def _summary(found: Augmented, criterion: str | None) -> Iterator[str]:
         f"{'' if found.before is None else too_little}."
     )
     if criterion is not None and found.before is not None and found.after is not None:
-        title, before = CRITERIA[criterion].title, display_percent(found.before)
+        title, before = criterion_title(criterion), display_percent(found.before)
         after = display_percent(found.after)
         yield f"{title} {before} % with the seeds, {after} % with the new texts."
 

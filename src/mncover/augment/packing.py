@@ -134,7 +134,8 @@ def find_packing(taps: Taps, max_length: int) -> Packing | None:
     a few texts that agree prove nothing, so nothing is packed.
     """
     subject = taps.subject
-    if subject.prompting.read == "answer":  # a pack has no prompts before what is read
+    # The readers of packs take attention weights, and a pack has no prompts before what is read.
+    if taps.fused or not taps.heads or subject.prompting.read == "answer":
         return None
     shared = subject.workers == 1 and torch.get_num_threads() > 1
     takes = inspect.signature(subject.runner.forward).parameters

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, NamedTuple
 
 from mncover.augment.transforms import Transform, apply_many
-from mncover.criteria import CRITERIA
+from mncover.criteria import CRITERIA, known_criterion
 from mncover.data.schema import Each, Maybe, Whole, check_shape
 from mncover.errors import SchemaError, SettingsError
 from mncover.types import Text, is_text
@@ -24,9 +24,9 @@ NO_GUIDE = "none"
 
 def check_guide(name: str) -> str:
     """Return the name of a guide, a criterion or "none"; refuse an unknown one."""
-    if name not in (known := [*CRITERIA, NO_GUIDE]):
+    if name.partition(":")[0] not in (known := [*CRITERIA, NO_GUIDE]):
         raise SettingsError(f"the guide must be one of {', '.join(known)}, got {name!r}.")
-    return name
+    return name if name == NO_GUIDE else known_criterion(name).name
 
 
 @dataclass(frozen=True, slots=True)

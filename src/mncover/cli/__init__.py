@@ -18,6 +18,7 @@ import typer
 from mncover.cli import (
     augment,
     cache,
+    criteria,
     debug,
     demo,
     found,
@@ -86,6 +87,7 @@ _COMMANDS: tuple[Command, ...] = (
         augment.augment,
         augment.transform,
         masks.masks,
+        criteria.criteria,
     ),
     demo.demo,
 )

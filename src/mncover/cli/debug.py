@@ -64,14 +64,14 @@ def _devices() -> dict[str, Any]:
 
 
 @app.command("model")
-@o.configured("bins", "max_length", *o.LOADING, "criteria", *o.PROMPTING)
+@o.configured("bins", "max_length", "positions", "sites", *o.LOADING, "criteria", *o.PROMPTING)
 def show_model(model: o.Model, *, config: Config) -> None:
     """Show how a model's sites are read, and how many cells it has."""
     engine = o.coverage_for(model, config, quiet=True).engine
     subject, sites, cells = engine.subject, engine.layout.sites, engine.group(engine.main).cells
-    bins = {"hidden": 0, "attention": 0}
-    for site in sites:
-        bins[site.kind] += engine.layout.neurons(site) * cells
+    layout, bins = engine.setups.layout_of(engine.main), {"hidden": 0, "attention": 0}
+    for site in layout.sites:
+        bins[site.kind] += layout.neurons(site) * cells
     _show(
         {
             "model": subject.name,
@@ -81,7 +81,7 @@ def show_model(model: o.Model, *, config: Config) -> None:
             "labels": ", ".join(subject.labels) or "none (not a classifier)",
             "read by": engine.taps.way,
             "kernels": engine.kernels.name,
-            "attention": _attention(engine.taps),
+            "attention": _attention(engine.taps, engine.settings.pooled),
             "causal": engine.taps.causal,
             "sites": ", ".join(f"{site.name} {list(site.shape)}" for site in sites),
             "word bins": f"{bins['hidden']:,}",
@@ -100,12 +100,14 @@ def show_data(file: o.DataFile = None, *, config: Config) -> None:
     _show({**shown, "criteria": ", ".join(criteria)} if criteria else shown)
 
 
-def _attention(taps: Taps) -> str:
+def _attention(taps: Taps, pooled: bool) -> str:
     """Say who computes attention, and why; or why it is not read."""
     if taps.without_because:
         return f"not read: {taps.without_because}"
+    if not taps.heads:
+        return "not read"
     if taps.fused:
-        return "computed together with its bins"
+        return "statistics from queries and keys" if pooled else "computed together with its bins"
     return "eager" + (f": {taps.eager_because}" if taps.eager_because else "")
 
 

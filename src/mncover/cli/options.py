@@ -33,7 +33,7 @@ from mncover.suites.formats import SUITE_FORMATS, TEXT_FORMATS, read_texts
 from mncover.suites.formats.records import Fields
 from mncover.suites.model import WAYS
 from mncover.suites.rows import Rows
-from mncover.types import Text
+from mncover.types import POSITIONS, SITES, Text
 
 
 def argument(help: str, metavar: str) -> Any:
@@ -71,7 +71,10 @@ def _field(default: Any, help: str, *more: str | None, **limits: float) -> Any:
 _TRAIN = "Texts that set the range of each neuron, normally the training set."
 _CONTEXT = "The field that names the test of each text; coverage is kept apart by it."
 _BATCH = "Most texts in a batch. [32; on a GPU by tokens]"
-_CRITERIA = f"What to measure: {listed(*CRITERIA)}. [cover, and mncover if there are masks]"
+_CRITERIA = f"What to measure: {listed(*CRITERIA)} (`mncover criteria`). "
+_CRITERIA += "[cover, and mncover if there are masks]"
+_POSITIONS = "A neuron for each position of a text, or one for all, hit by any token or the mean."
+_SITES = "What is read: all, or hidden states alone, which leaves the model its fast attention."
 _CHOICES = "Answers to choose from: a causal language model becomes a classifier of these."
 _TEMPLATE = "The prompt, with {text} in it, or {text_a} and {text_b} for pairs; \\n is a line end."
 _CHAT = "Put the prompt into the tokenizer's chat template, as the user's message."
@@ -104,6 +107,8 @@ class Config:
     bins: int = _field(10, "Sections of each neuron's range, 2 to 1000.")
     max_length: int = _field(128, "Cut texts off after this many tokens.")
     attention_weight: float = _field(1.0, "Weight of attention bins relative to word bins.")
+    positions: str = _field(POSITIONS[0], _POSITIONS)
+    sites: str = _field(SITES[0], _SITES)
     batch_size: int | None = _field(None, _BATCH)
     device: str | None = _field(None, "Where to run: cpu, cuda, cuda:1, … [cpu]")
     dtype: str = _field("auto", "Number format: auto, float32, float16, bfloat16.")
@@ -217,7 +222,7 @@ KEYWORD = inspect.Parameter.KEYWORD_ONLY
 # Options of the configuration that go together.
 FIELDS = ("text", "pair")
 LOADING = ("batch_size", "device", "dtype", "kernels", "masks")
-SETTINGS = ("bins", "max_length", "attention_weight")
+SETTINGS = ("bins", "max_length", "attention_weight", "positions", "sites")
 PROMPTING = ("choices", "template", "chat", "normalise", "generate", "stop", "read")
 MEASURING = ("train", "train_limit", *FIELDS, *SETTINGS, *LOADING, "criteria", *PROMPTING)
 CHECKING = ("max_failing", "max_failing_test", "fail_under", "fail_under_test", "metric")
@@ -299,7 +304,7 @@ def coverage_for(
     settings |= {"criteria": config.criterion_names, "signatures": signatures}
     settings["prompting"] = replace(config.prompting, judge=judge)
     cov = Coverage(model, **settings, **loading(config, quiet))
-    if words := cov.engine.room.words(config.max_length):
+    if words := cov.engine.setups.room.words(config.max_length):
         speaker(quiet)(words)
     if cov.engine.taps.note:
         speaker(quiet)(cov.engine.taps.note)

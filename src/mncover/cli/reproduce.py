@@ -16,12 +16,16 @@ from mncover.augment.transforms import Resources
 from mncover.cli import options as o
 from mncover.cli.checks import check_measuring, check_paths
 from mncover.cli.options import Config, flag, option
+from mncover.cli.run import LIMIT
 from mncover.cli.sets import draw, draw_comparison
+from mncover.coverage import Coverage
+from mncover.criteria import CRITERIA
 from mncover.masks.settings import chosen_settings
 from mncover.report.screen import Screen
 from mncover.selection.sets import DRAWS
 from mncover.suites.formats import load_suite
 from mncover.suites.model import known_way
+from mncover.suites.parts import Part
 from mncover.types import Settings
 
 app = typer.Typer(help="Reproduce the paper's tables and figures.", no_args_is_help=True)
@@ -214,3 +218,35 @@ def discovery(
     data = cov.run(texts, output / "run.mncover", train, classes, say, reuse=True).data
     console, progress = Screen(quiet=quiet), False if quiet else None
     reproduce_discovery(data, output, pools, cases, console, say, progress)
+
+
+@app.command()
+@experiment(*COMMON, "train_limit", "text", "pair", "label", "classes", "criteria")
+def criteria(
+    model: ModelOption,
+    suite: Annotated[Path, option("A test suite, or a file of labelled texts.", "FILE")],
+    *,
+    config: Config,
+    limit: Annotated[int | None, option(LIMIT, "N", min=1)] = None,
+    pools: Annotated[int, option("How many pools of cases to draw.", "N", min=1)] = 3,
+    cases: Annotated[int, option("Cases of each test in a pool.", "N", min=1)] = 100,
+    output: o.Folder = Path("criteria"),
+    quiet: o.Quiet = False,
+) -> None:
+    """What choosing cases by each criterion finds, under every kind of positions."""
+    check_measuring(model, config, suite, folder=output)
+    from mncover.paper.criteria import reproduce_criteria
+
+    train, texts = o.train_rows(config), Part((), "", limit, 0).of(o.suite_texts(suite, config))
+    output.mkdir(parents=True, exist_ok=True)
+    classes, say = known_way(config.classes), o.speaker(quiet)
+    first = o.coverage_for(model, replace(config, positions="mean", criteria="cover"), quiet)
+    data = first.run(texts, output / "run.mncover", train, classes, say, reuse=True).data
+    names = config.criteria or ",".join(n for n in CRITERIA if config.masks or n != "mncover")
+
+    def calibrated(positions: str) -> Coverage:
+        chosen = replace(config, positions=positions, criteria=names)
+        return o.calibrated(model, chosen, quiet)
+
+    console = Screen(quiet=quiet)
+    reproduce_criteria(data, calibrated, output, pools, cases, console, say)

@@ -4,11 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mncover.criteria.active import NC, TKNC
 from mncover.criteria.base import Criterion
 from mncover.criteria.binned import COVER, MNCOVER
+from mncover.criteria.boundary import KMNC, NBC, SNAC
+from mncover.criteria.pairs import PAIRS
+from mncover.criteria.surprise import DSC, LSC, MDSC
 from mncover.errors import SettingsError
+from mncover.types import suggestion
 
-CRITERIA: dict[str, Criterion] = {COVER.name: COVER, MNCOVER.name: MNCOVER}
+CRITERIA: dict[str, Criterion] = {
+    one.name: one for one in (COVER, MNCOVER, KMNC, NBC, SNAC, NC, TKNC, PAIRS, LSC, DSC, MDSC)
+}
+
+
+def known_criterion(name: str) -> Criterion:
+    """Return a criterion by its name, perhaps with a number behind it: `tknc:3`."""
+    family, colon, number = name.partition(":")
+    if family not in CRITERIA:
+        names = list(CRITERIA)
+        raise SettingsError(f"there is no criterion {name!r}; {suggestion(family, names)}")
+    criterion = CRITERIA[family]
+    if not colon:
+        return criterion
+    if criterion.parameter is None:
+        raise SettingsError(f"{criterion.title} takes no number, so {name!r} says too much.")
+    return criterion.parameter.at(family, number)
 
 
 def chosen_criteria(names: Sequence[str] | None, masks: bool) -> tuple[Criterion, ...]:
@@ -20,15 +41,13 @@ def chosen_criteria(names: Sequence[str] | None, masks: bool) -> tuple[Criterion
         return (COVER, MNCOVER) if masks else (COVER,)
     found: dict[str, Criterion] = {}
     for name in names:
-        if name not in CRITERIA:
-            raise SettingsError(f"there is no criterion {name!r}; there are {', '.join(CRITERIA)}.")
-        criterion = CRITERIA[name]
+        criterion = known_criterion(name)
         if criterion.masked:
             if not masks:
                 raise SettingsError(f"{criterion.title} needs masks: give a file with --masks.")
             companion = _companion(criterion)
             found.setdefault(companion.name, companion)
-        found.setdefault(name, criterion)
+        found.setdefault(criterion.name, criterion)
     if not found:
         raise SettingsError(f"give at least one criterion of {', '.join(CRITERIA)}.")
     if masks and not any(criterion.masked for criterion in found.values()):
@@ -37,4 +56,5 @@ def chosen_criteria(names: Sequence[str] | None, masks: bool) -> tuple[Criterion
 
 
 def _companion(masked: Criterion) -> Criterion:
-    return next(c for c in CRITERIA.values() if c.coding is masked.coding and not c.masked)
+    same = (c for c in CRITERIA.values() if c.coding is masked.coding and c.view == masked.view)
+    return next(c for c in same if not c.masked)

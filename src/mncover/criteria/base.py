@@ -5,7 +5,7 @@ Everything else, from maps and gains to the data file and reports, works for any
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mncover.data.layout import Layout
+from mncover.errors import SettingsError
 from mncover.types import Settings
 
 
@@ -27,8 +28,45 @@ class Coding(Protocol):
         """
 
 
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a criterion looks at, as `engine/views.py` knows it; the number is the view's own."""
+
+    name: str
+    number: float = 0.0
+
+
+ALL, HIDDEN = View("all"), View("hidden")  # every site; hidden states alone
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """The number behind a criterion's name, as in `tknc:3`: what it means, and what it may be."""
+
+    meaning: str
+    default: float
+    low: float
+    high: float
+    make: Callable[[float, str], Criterion]
+    whole: bool = False
+
+    def at(self, name: str, number: str) -> Criterion:
+        """Return a criterion with another number; refuse one that is none."""
+        try:
+            value = float(number)
+        except ValueError:
+            value = float("nan")
+        if not self.low <= value <= self.high or (self.whole and value != int(value)):
+            kind = "a whole number" if self.whole else "a number"
+            raise SettingsError(
+                f"the number of {name} must be {kind} from {self.low:g} to {self.high:g} "
+                f"({self.meaning}), got {number!r}."
+            )
+        return self.make(value, name if value == self.default else f"{name}:{value:g}")
+
+
 class Criterion(Protocol):
-    """One way to say what is covered.
+    """One way to say what is covered: a view of the sites, and a coding of its values.
 
     A `masked` criterion counts only the tokens and pairs that masks let count; it is measured
     beside the criterion without masks that has the same coding.
@@ -47,8 +85,20 @@ class Criterion(Protocol):
         """What it counts, in a few words."""
 
     @property
+    def source(self) -> str:
+        """Where it comes from."""
+
+    @property
+    def parameter(self) -> Parameter | None:
+        """What the number behind its name means, if it takes one."""
+
+    @property
     def masked(self) -> bool:
         """Whether it needs masks."""
+
+    @property
+    def view(self) -> View:
+        """What its neurons are."""
 
     @property
     def coding(self) -> Coding:
@@ -65,12 +115,17 @@ class Criterion(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Criteria that need the codes of a value only once: one, and perhaps its masked companion."""
+    """Criteria that need the codes of a value only once: one, and perhaps its masked companion.
+
+    With `kept` the values themselves are made of those tokens alone that the masks keep.
+    """
 
     coding: Coding
     cells: int
     plain: str
     masked: str | None = None
+    view: View = ALL
+    kept: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -79,12 +134,23 @@ class Group:
 
 
 def grouped(criteria: Sequence[Criterion], settings: Settings) -> tuple[Group, ...]:
-    """Put criteria together that share a coding."""
-    masked = {id(c.coding): c.name for c in criteria if c.masked}
+    """Put criteria together that share a coding.
+
+    Where tokens share their neurons a masked criterion has values, and so codes, of its own.
+    """
+    own = settings.pooled
+    masked = {(id(c.coding), c.view): c.name for c in criteria if c.masked and not own}
     return tuple(
-        Group(c.coding, c.cells(settings), c.name, masked.pop(id(c.coding), None))
+        Group(
+            c.coding,
+            c.cells(settings),
+            c.name,
+            masked.pop((id(c.coding), c.view), None),
+            c.view,
+            c.masked,
+        )
         for c in criteria
-        if not c.masked
+        if own or not c.masked
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mncover.criteria.base import Coding
+from mncover.criteria.base import ALL, Coding, Parameter, View
 from mncover.types import Settings
 
 
@@ -41,7 +41,10 @@ class Binned:
     title: str
     summary: str
     masked: bool = False
+    view: View = ALL
     coding: Coding = BINS
+    source: str = "Sekhon et al. 2022"
+    parameter: Parameter | None = None
 
     def cells(self, settings: Settings) -> int:
         """Return how many cells each neuron has: the setting `bins`."""

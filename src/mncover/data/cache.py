@@ -60,7 +60,9 @@ def _ranges(path: Path) -> str:
     except Exception:  # damaged bytes make safetensors and JSON raise almost anything
         return ""
     layers = max(site.layer for site in layout.sites)
-    return f"{layers} layers, {layout.sites[0].rows:,} tokens, {texts:,} texts"
+    rows = layout.sites[0].rows
+    tokens = f"{rows:,} tokens" if rows > 1 else "shared positions"
+    return f"{layers} layers, {tokens}, {texts:,} texts"
 
 
 def entries() -> list[Entry]:

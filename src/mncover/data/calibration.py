@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mncover.data.identity import Identity, Measured
-from mncover.data.layout import Layout
 from mncover.errors import DataFileError
 
 DRAWS = 20  # random orders of the sampled texts
@@ -76,6 +75,14 @@ class Calibration:
     reachable: Mapping[str, Counts] = field(default_factory=dict)
     draws: Draws | None = None
 
+    def reaching(self, identity: Identity) -> Counts:
+        """Return how many texts of each length reach the neurons of their positions.
+
+        Where all positions share their neurons, each text is like one of a single token.
+        """
+        texts = int(self.lengths[1:].sum())
+        return np.array([0, texts]) if identity.settings.pooled else self.lengths
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return everything as arrays, for the data file."""
         found: dict[str, NDArray[Any]] = {"lengths": self.lengths.astype("<i8")}
@@ -87,7 +94,7 @@ class Calibration:
 
     @classmethod
     def from_arrays(
-        cls, arrays: Mapping[str, NDArray[Any]], layout: Layout, names: tuple[str, ...]
+        cls, arrays: Mapping[str, NDArray[Any]], identity: Identity
     ) -> Calibration | None:
         """Make it from what `arrays` returned, if that is anything; it may come from a stranger."""
         if not arrays:
@@ -103,18 +110,21 @@ class Calibration:
             draws = Draws(int(arrays["sampled"]), points, named("shares.", np.float64))
         lengths = arrays["lengths"].astype(np.int64)
         found = cls(lengths, named("reachable.", np.int64), draws)
-        found._check(layout, names)
+        found._check(identity)
         return found
 
-    def _check(self, layout: Layout, names: tuple[str, ...]) -> None:
+    def _check(self, identity: Identity) -> None:
         """Refuse numbers that do not fit together."""
-        rows = sum(site.groups * site.rows for site in layout.sites)
+        names = identity.names
         fits: list[Any] = [
-            self.lengths.shape == (layout.sites[0].rows + 1,),
+            self.lengths.shape == (identity.settings.max_length + 1,),
             (self.lengths >= 0).all(),
         ]
         fits += [set(self.reachable) == set(names)]
-        fits += [one.shape == (rows,) and (one >= 0).all() for one in self.reachable.values()]
+        for criterion in identity.criteria if fits[-1] else ():
+            rows = sum(site.groups * site.rows for site in criterion.layout.sites)
+            one = self.reachable[criterion.name]
+            fits.append(one.shape == (rows,) and (one >= 0).all())
         fits += [self.draws is None or self.draws.fit(names)]
         if not all(bool(np.all(one)) for one in fits):
             raise DataFileError("what it says of the calibration texts does not fit together")
@@ -166,7 +176,7 @@ def _stretch(n: int, sampled: int, texts: int) -> float:
 
 def to_reachable(identity: Identity, criterion: Measured) -> float:
     """Return what turns a share of all cells into a share of the reachable ones."""
-    weight, layout = identity.settings.attention_weight, identity.layout
+    weight, layout = identity.settings.attention_weight, criterion.layout
     every = reachable = 0.0
     for site, groups in zip(layout.sites, criterion.reachable, strict=True):
         factor = weight if site.kind == "attention" else 1.0

@@ -23,7 +23,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mncover.data.calibration import Calibration
-from mncover.data.header import NAMES, check_header, check_outlines
+from mncover.data.header import (
+    NAMES,
+    check_header,
+    check_outlines,
+    criteria_of,
+    settings_of,
+)
 from mncover.data.identity import Identity, MaskSummary, Measured, Run
 from mncover.data.layout import Layout
 from mncover.data.limits import check_bytes
@@ -37,12 +43,13 @@ from mncover.data.table import COLUMNS, NEW_TYPE, NOT_KNOWN, UNKNOWN, NewCells, 
 from mncover.data.threads import WORKERS
 from mncover.data.writing import replacing
 from mncover.errors import DataFileError, LimitError
-from mncover.types import Settings, Text, __version__, are_texts, brief
+from mncover.types import Text, __version__, are_texts, brief
 
 # 1: the first. 2: masks, a map of mnCover for each context, and what each text adds to it;
 # suites of tests, and the case of each text. 3: any criteria, each with its maps and new cells;
-# signatures, owners and what calibration texts reach, if they were kept.
-FORMAT_VERSION = 3
+# signatures, owners and what calibration texts reach, if they were kept. 4: positions and sites
+# among the settings; each criterion has a layout of its own.
+FORMAT_VERSION = 4
 
 DEFAULT_NAME = "run.mncover"
 HEADER, TEXTS, PROBABILITIES = "header.json", "texts.json", "probabilities.npy"
@@ -255,8 +262,7 @@ def _read(archive: zipfile.ZipFile) -> CoverageData:
         raise DataFileError("its probabilities do not fit its labels")
     data.table.check(len(data.runs), len(data.contexts))
     data.owners = _owners(archive, sums, data)
-    about = _arrays(archive, sums, CALIBRATION), data.identity.layout, data.identity.names
-    data.calibration = Calibration.from_arrays(*about)
+    data.calibration = Calibration.from_arrays(_arrays(archive, sums, CALIBRATION), data.identity)
     _check_cases(data)
     return data
 
@@ -286,7 +292,7 @@ def _owners(archive: zipfile.ZipFile, sums: dict[str, str], data: CoverageData) 
         return None
     owners: Owners = _array(_member(archive, OWNERS, sums), OWNERS_TYPE)
     identity = data.identity
-    check_owners(owners, identity.layout, identity.main.cells, len(data.table))
+    check_owners(owners, identity.main.layout, identity.main.cells, len(data.table))
     return owners
 
 
@@ -370,10 +376,10 @@ def _answers(archive: zipfile.ZipFile, sums: dict[str, str]) -> tuple[str, ...]:
 
 
 def _identity(header: dict[str, Any]) -> Identity:
-    settings, layout = Settings.from_json(header["settings"]), Layout.from_json(header["layout"])
-    criteria = tuple(Measured.from_json(one, layout) for one in _criteria(header, settings))
+    settings, layout = settings_of(header), Layout.from_json(header["layout"])
+    criteria = tuple(Measured.from_json(one) for one in criteria_of(header, settings))
     for one in criteria:
-        check_size(layout, one.cells)
+        check_size(one.layout, one.cells)
     if not criteria or len({one.name for one in criteria}) != len(criteria):
         raise DataFileError("its list of criteria cannot be read")
     return Identity(
@@ -386,12 +392,3 @@ def _identity(header: dict[str, Any]) -> Identity:
         criteria=criteria,
         prompting=Prompting.from_json(header.get("prompting") or {}),
     )
-
-
-def _criteria(header: dict[str, Any], settings: Settings) -> list[dict[str, Any]]:
-    """Return the criteria of a file; formats 1 and 2 had Cover, and with masks mnCover."""
-    if header["version"] > 2:
-        return list(header["criteria"])
-    known = {"cover": "Cover", **({"mncover": "mnCover"} if header.get("masks") else {})}
-    common = {"cells": settings.bins, "reachable": header["reachable"]}
-    return [{"name": name, "title": title, **common} for name, title in known.items()]

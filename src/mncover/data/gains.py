@@ -30,8 +30,8 @@ def novelty(data: CoverageData) -> NDArray[np.float64]:
 
 
 def touched_neurons(identity: Identity, lengths: NDArray[Any]) -> NDArray[np.float64]:
-    """Return how many neurons a text of each length touches, the two kinds weighted."""
-    layout, weight = identity.layout, identity.settings.attention_weight
+    """Return how many neurons of the main criterion a text of each length touches, weighted."""
+    layout, weight = identity.main.layout, identity.settings.attention_weight
     distinct, which = np.unique(lengths, return_inverse=True)
     touched = layout.touched_neurons
     found = [touched("hidden", n) + weight * touched("attention", n) for n in distinct.tolist()]
@@ -41,8 +41,8 @@ def touched_neurons(identity: Identity, lengths: NDArray[Any]) -> NDArray[np.flo
 def gains(data: CoverageData, criterion: str, rows: Any = slice(None)) -> NDArray[np.float64]:
     """Return what each text added to a criterion; NaN where the order was not kept."""
     new, identity = data.table.new[criterion][:, rows], data.identity
-    cells = identity.criterion(criterion).cells
-    shares = gain_share(identity.layout, identity.settings, cells, *new)
+    measured = identity.criterion(criterion)
+    shares = gain_share(measured.layout, identity.settings, measured.cells, *new)
     return np.where(new[0] == UNKNOWN, np.nan, shares)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 import secrets
 from dataclasses import asdict, astuple, dataclass, field, fields
 from typing import Any
@@ -15,6 +16,7 @@ from mncover.types import Settings
 COUNTS = ("words", "words_kept", "pairs", "pairs_kept")
 LISTS = ("top_words", "low_words", "top_pairs", "low_pairs")
 MAX_CELLS = 100_000  # what a stranger's file may ask memory for
+NAME = re.compile(r"[A-Za-z_]\w*(:[0-9]+(\.[0-9]+)?)?", re.ASCII)  # of a criterion: `tknc:3`
 OF_ALL = "-of-all"  # behind a criterion's name: its share of all cells, not of the reachable ones
 
 _AS_THEY_ARE = Prompting()
@@ -65,28 +67,37 @@ class Measured:
     """A criterion as a measurement knows it; nothing else is needed to read its maps.
 
     `name` is what files and commands call it, `title` what reports do. `cells` is the number of
-    cells per neuron, `reachable` how many can be hit at all in each group of each site.
+    cells per neuron, `reachable` how many can be hit at all in each group of each site of its
+    layout.
     """
 
     name: str
     title: str
     cells: int
     reachable: tuple[tuple[int, ...], ...]
+    layout: Layout
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain values."""
-        return {**asdict(self), "reachable": [list(groups) for groups in self.reachable]}
+        return {
+            "name": self.name,
+            "title": self.title,
+            "cells": self.cells,
+            "reachable": [list(groups) for groups in self.reachable],
+            "layout": self.layout.to_json(),
+        }
 
     @classmethod
-    def from_json(cls, value: dict[str, Any], layout: Layout) -> Measured:
+    def from_json(cls, value: dict[str, Any]) -> Measured:
         """Make it from what `to_json` returned; the value may come from a stranger."""
         name, cells = str(value["name"]), int(value["cells"])
+        layout = Layout.from_json(value["layout"])
         reachable = tuple(tuple(int(n) for n in groups) for groups in value["reachable"])
-        if not name.isidentifier() or not 1 <= cells <= MAX_CELLS:
+        if not NAME.fullmatch(name) or not 1 <= cells <= MAX_CELLS:
             raise DataFileError("its list of criteria cannot be read")
         if [len(groups) for groups in reachable] != [site.groups for site in layout.sites]:
             raise DataFileError("its counts of reachable cells do not fit its sites")
-        return cls(name, str(value["title"]), cells, reachable)
+        return cls(name, str(value["title"]), cells, reachable, layout)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,8 @@ A site is one layer's hidden states (`hidden.0` … `hidden.D`) or one layer's a
     attention   groups = heads k  rows = query i       columns = key j
 
 A text of T tokens touches the rows below T, and in attention also only the columns below T.
+Where all positions share their neurons there is one row, which every text touches, and the columns
+of attention are statistics of a head (`STATISTICS`).
 """
 
 from __future__ import annotations
@@ -18,6 +20,9 @@ from typing import Any, Literal, cast
 from mncover.errors import DataFileError
 
 Kind = Literal["hidden", "attention"]
+
+# Of a row of a head's weights, where all positions share their neurons.
+STATISTICS = ("entropy", "largest", "itself", "previous", "first", "distance")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +50,22 @@ class Site:
         """How many places the block has, those of a causal model's future included."""
         return self.groups * self.rows * self.columns
 
+    @property
+    def square(self) -> bool:
+        """Whether its columns are positions too: the attention of one position to another."""
+        return self.kind == "attention" and self.rows == self.columns
+
+    def touched_rows(self, length: int) -> int:
+        """How many rows a text of `length` tokens touches."""
+        return min(length, self.rows)
+
     def touched_columns(self, length: int) -> int:
         """How many columns a text of `length` tokens touches."""
-        return length if self.kind == "attention" else self.columns
+        return length if self.square else self.columns
 
     def touched(self, length: int) -> int:
         """How many slots a text of `length` tokens touches."""
-        return self.groups * length * self.touched_columns(length)
+        return self.groups * self.touched_rows(length) * self.touched_columns(length)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +92,14 @@ class Layout:
             yield site, slice(start, start + site.slots)
             start += site.slots
 
+    def of(self, kind: Kind) -> Layout:
+        """Return the layout of one kind of site."""
+        return replace(self, sites=tuple(site for site in self.sites if site.kind == kind))
+
+    def touched_rows(self, length: int) -> int:
+        """How many rows of each site a text of `length` tokens touches."""
+        return self.sites[0].touched_rows(length)
+
     def cropped(self, length: int) -> Layout:
         """Return the layout of what texts of at most `length` tokens touch."""
         sites = []
@@ -88,7 +110,7 @@ class Layout:
 
     def neurons_per_group(self, site: Site) -> int:
         """How many neurons one group (head) of a site really has."""
-        if site.kind == "attention" and self.causal:
+        if site.square and self.causal:
             return site.rows * (site.rows + 1) // 2
         return site.rows * site.columns
 
@@ -103,9 +125,12 @@ class Layout:
     def touched_neurons(self, kind: Kind, length: int) -> int:
         """How many real neurons of a kind a text of `length` tokens touches."""
         sites = [site for site in self.sites if site.kind == kind]
-        if kind == "attention" and self.causal:
-            return sum(site.groups * length * (length + 1) // 2 for site in sites)
-        return sum(site.touched(length) for site in sites)
+        return sum(
+            site.groups * length * (length + 1) // 2
+            if site.square and self.causal
+            else site.touched(length)
+            for site in sites
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return the layout as plain lists and numbers."""

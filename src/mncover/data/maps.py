@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mncover.data.layout import Layout
+from mncover.data.layout import Layout, Site
 from mncover.data.limits import MAP
 from mncover.errors import DataFileError
 from mncover.types import brief
@@ -53,14 +53,18 @@ def site_table(layout: Layout, cells: int) -> NDArray[np.int64]:
     """Return a row per site that tells the kernels where it is in a flat map.
 
     The columns: first integer, groups, integers from one row of neurons to the next, rows,
-    columns, 1 for attention.
+    columns, and 1 for attention, 2 for statistics of attention.
     """
     width = ints_per_neuron(cells)
     rows = [
-        (part.start * width, s.groups, s.columns * width, s.rows, s.columns, s.kind == "attention")
+        (part.start * width, s.groups, s.columns * width, s.rows, s.columns, _kind(s))
         for s, part in layout.spans()
     ]
     return np.array(rows, dtype=np.int64)
+
+
+def _kind(site: Site) -> int:
+    return 0 if site.kind == "hidden" else 1 if site.square else 2
 
 
 def count_bits(bits: Bits, layout: Layout, cells: int) -> list[NDArray[np.int64]]:

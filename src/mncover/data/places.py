@@ -70,14 +70,14 @@ class Room:
     memory: int
 
     @classmethod
-    def of(cls, layout: Layout, cells: Iterable[int]) -> Room:
-        """Estimate it for a layout, and the cells per neuron of each criterion.
+    def of(cls, layout: Layout, criteria: Iterable[tuple[Layout, int]]) -> Room:
+        """Estimate it for a layout, and the layout and cells per neuron of each criterion.
 
         Low and high of each neuron are there twice while texts are calibrated. Of each criterion
         there are the union, the context being filled, a copy to go back to, and one being packed.
         """
         slots = layout.slots
-        maps = sum(slots * ints_per_neuron(n) * int_type(n).itemsize for n in cells)
+        maps = sum(mine.slots * ints_per_neuron(n) * int_type(n).itemsize for mine, n in criteria)
         neurons = sum(layout.neurons(site) for site in layout.sites)
         return cls(neurons, 8 * slots, max(16 * slots, 8 * slots + 4 * maps))
 
@@ -87,7 +87,8 @@ class Room:
         if free is not None and self.memory > free:
             raise SettingsError(
                 f"measuring takes about {in_bytes(self.memory)} of memory for {self.neurons:,} "
-                f"neurons, and {in_bytes(free)} are free: use a smaller max_length."
+                f"neurons, and {in_bytes(free)} are free: use a smaller max_length, or "
+                "positions any or mean."
             )
 
     def words(self, max_length: int) -> str:
@@ -97,7 +98,8 @@ class Room:
         return (
             f"--max-length {max_length} makes {self.neurons:,} neurons: about "
             f"{in_bytes(self.memory)} of memory, and {in_bytes(self.ranges)} in the cache "
-            f"(`mncover cache`). Half the length takes about a quarter."
+            f"(`mncover cache`). Half the length takes about a quarter; --positions mean, next to "
+            "nothing."
         )
 
 

@@ -265,7 +265,8 @@ def weigh(
 
     `length` says that the map is in the layout that is cropped to it.
     """
-    layout, measured = identity.layout, criterion or identity.main
+    measured = criterion or identity.main
+    layout = measured.layout
     own = layout if length is None else layout.cropped(length)
     sites = []
     for site, covered, reachable in zip(
@@ -331,7 +332,7 @@ def _contributions(
         bits = data.map_of(context, name, length)
         return tally(bits), tally(bits & ~twice)
 
-    once = maps.empty_map(identity.layout.cropped(length), measured.cells)
+    once = maps.empty_map(measured.layout.cropped(length), measured.cells)
     twice = once.copy()
     adds: list[Tally] = []
     for _, bits in data.each_map(name, length):

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from mncover.data import maps
 from mncover.data.calibration import Calibration
-from mncover.data.identity import Identity, Run
+from mncover.data.identity import Identity, Measured, Run
 from mncover.data.owners import Owners
 from mncover.data.owners import united as united_owners
 from mncover.data.signatures import SignatureSpace
@@ -115,18 +115,16 @@ class CoverageData:
         del alone._blobs  # an open file, which could not be pickled with a result
         return alone
 
-    def _cells(self, criterion: str | None) -> tuple[str, int]:
-        """Return the name of a criterion and its cells per neuron."""
-        identity = self.identity
-        found = identity.main if criterion is None else identity.criterion(criterion)
-        return found.name, found.cells
+    def _measured(self, criterion: str | None) -> Measured:
+        """Return a criterion by its name."""
+        return self.identity.main if criterion is None else self.identity.criterion(criterion)
 
     def packed(self, context: str, criterion: str | None = None) -> bytes:
         """Return a context's map as `maps.pack` made it."""
-        name, cells = self._cells(criterion)
-        blob = self._contexts[context].get(name)
+        one = self._measured(criterion)
+        blob = self._contexts[context].get(one.name)
         if blob is None:
-            return maps.pack(self.map_of(context, name), cells)
+            return maps.pack(self.map_of(context, one.name), one.cells)
         return self._blobs.get(blob)
 
     def context_number(self, context: str) -> int:
@@ -136,7 +134,7 @@ class CoverageData:
 
     def put_packed(self, context: str, data: bytes, criterion: str | None = None) -> None:
         """Set a context's map to what `maps.pack` made."""
-        name, _ = self._cells(criterion)
+        name = self._measured(criterion).name
         self._contexts.setdefault(context, {})[name] = self._blobs.put(data)
 
     def map_of(
@@ -146,8 +144,8 @@ class CoverageData:
 
         With `length` it is in the layout that is cropped to it.
         """
-        name, cells = self._cells(criterion)
-        layout = self.identity.layout
+        one = self._measured(criterion)
+        name, cells, layout = one.name, one.cells, one.layout
         if name not in self._contexts.get(context, {}):
             return maps.empty_map(layout if length is None else layout.cropped(length), cells)
         packed = self.packed(context, name)
@@ -166,9 +164,9 @@ class CoverageData:
 
     def set_map(self, context: str, bits: maps.Bits, criterion: str | None = None) -> None:
         """Set a context's map; it is packed in the background, so `bits` must not change."""
-        name, cells = self._cells(criterion)
-        blob = self._blobs.put_made(partial(maps.pack, bits, cells))
-        self._contexts.setdefault(context, {})[name] = blob
+        one = self._measured(criterion)
+        blob = self._blobs.put_made(partial(maps.pack, bits, one.cells))
+        self._contexts.setdefault(context, {})[one.name] = blob
 
     def each_map(
         self, criterion: str | None = None, length: int | None = None
@@ -179,8 +177,9 @@ class CoverageData:
 
     def total(self, criterion: str | None = None, length: int | None = None) -> maps.Bits:
         """Return the union of all contexts."""
-        layout = self.identity.layout if length is None else self.identity.layout.cropped(length)
-        bits = maps.empty_map(layout, self._cells(criterion)[1])
+        one = self._measured(criterion)
+        layout = one.layout if length is None else one.layout.cropped(length)
+        bits = maps.empty_map(layout, one.cells)
         for _, context in self.each_map(criterion, length):
             bits |= context
         return bits

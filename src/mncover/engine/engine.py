@@ -15,20 +15,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from mncover.criteria.base import Criterion, Group, grouped, reachable_rows
+from mncover.criteria.base import ALL, Criterion, Group
 from mncover.data.calibration import Calibration
 from mncover.data.files import cache_folder
-from mncover.data.gains import gain_share
-from mncover.data.identity import Identity, Measured
-from mncover.data.maps import check_size
-from mncover.data.places import Room
+from mncover.data.identity import Identity
 from mncover.data.signatures import SignatureSpace
 from mncover.engine import ranges as calibration
 from mncover.engine.batches import Tokens
-from mncover.engine.first_hits import FirstHits, alone, kernels_in_order
+from mncover.engine.first_hits import FirstHits, kernels_in_order
 from mncover.engine.fused import fused_taps
-from mncover.engine.kernels import AUTO, kernels_for
-from mncover.engine.kernels.base import Array, Bounds, Target
+from mncover.engine.kernels import AUTO
+from mncover.engine.kernels.base import Array, Kernels, Target
 from mncover.engine.loading import fingerprint_model, fingerprint_tokenizer
 from mncover.engine.masking import Keep
 from mncover.engine.measure import (
@@ -43,12 +40,16 @@ from mncover.engine.measure import (
 from mncover.engine.ordered import Ordered
 from mncover.engine.probe import find_taps
 from mncover.engine.ranges import Ranges
-from mncover.engine.readers import HitReader, Reader, Setup
+from mncover.engine.readers import HitReader, Reader
+from mncover.engine.references import MOST, References, references_of
+from mncover.engine.setups import Setups
 from mncover.engine.signatures import PoolReader, Projection, projections_on
+from mncover.engine.statistics import statistical_taps
 from mncover.engine.subject import Subject
+from mncover.engine.taps import chosen_taps
 from mncover.engine.windows import RunTexts, Window, Windows, Wrap
 from mncover.engine.yardstick import describe
-from mncover.errors import MismatchError, NotCalibratedError, SettingsError
+from mncover.errors import MismatchError, SettingsError
 from mncover.report.progress import bar
 from mncover.types import Settings, Text
 
@@ -79,27 +80,37 @@ class Engine:
         subject.check_length(settings.max_length)
         self.subject, self.settings, self.masks = subject, settings, masks
         self.batch_size, self.progress = batch_size, progress
-        self.criteria = {criterion.name: criterion for criterion in criteria}
-        self.groups = grouped(criteria, settings)
-        self._group_of = {name: group for group in self.groups for name in group.names}
-        self.taps = find_taps(subject)
-        self.layout = self.taps.layout(settings.max_length)
-        for group in self.groups:  # what is measured must be readable
-            check_size(self.layout, group.cells)
+        self.taps = chosen_taps(find_taps(subject), settings)
+        self.layout = self.taps.layout(settings.max_length, settings.pooled)
+        self.setups = Setups(criteria, settings, self.layout)
         if subject.device.type == "cpu":
-            self.room.require_memory()
-        self.kernels = kernels_for(self.layout, subject.device, kernels)
-        if self.kernels.fuses(self.groups):
-            self.taps = fused_taps(self.taps, self.kernels, settings.max_length, self.bar)
+            self.setups.room.require_memory()
+        self.setups.run_on(subject.device, kernels)
+        self._fuse()
         if masks is not None:
             masks.require_tokenizer(self.tokenizer_fingerprint)
+            self.setups.keep = Keep(masks, self.kernels)
         self.signatures = signatures
         self.space: SignatureSpace | None = None
         self._projections: tuple[Projection, ...] = ()
-        self.ranges: Ranges | None = None
         self.calibration: Calibration | None = None
-        self._bounds: Bounds | None = None
-        self._reachable: dict[str, list[NDArray[np.int64]]] | None = None
+
+    def _fuse(self) -> None:
+        """Let attention be computed by whoever reads it, if it is read and that is possible."""
+        length = self.settings.max_length
+        if not any(one.n for one in self.taps.heads):
+            return
+        if self.settings.pooled:
+            # A language model that answers also runs on parts of texts, with what it has cached.
+            if self.subject.prompting.plain:
+                self.taps = statistical_taps(self.taps, length)
+        elif self.kernels.fuses([one for one in self.setups.groups if one.view == ALL]):
+            self.taps = fused_taps(self.taps, self.kernels, length, self.bar)
+
+    @property
+    def kernels(self) -> Kernels:
+        """The kernels over all sites."""
+        return self.setups.kernels
 
     @cached_property
     def model_fingerprint(self) -> str:
@@ -111,16 +122,6 @@ class Engine:
         """A digest of the tokenizer."""
         return fingerprint_tokenizer(self.subject.tokenizer)
 
-    @cached_property
-    def room(self) -> Room:
-        """An estimate of what measuring takes."""
-        return Room.of(self.layout, [self.group(name).cells for name in self.criteria])
-
-    @cached_property
-    def keep(self) -> Keep | None:
-        """The look-up of what counts, if there are masks."""
-        return None if self.masks is None else Keep(self.masks, self.kernels)
-
     def bar(self, what: str, total: int) -> AbstractContextManager[Callable[[int], None]]:
         """Show progress; yield a function that is told how much more is done."""
         return bar(what, total, self.progress)
@@ -130,28 +131,28 @@ class Engine:
     @property
     def main(self) -> str:
         """The name of the main criterion."""
-        return self.groups[0].plain
+        return self.setups.main
+
+    @property
+    def criteria(self) -> dict[str, Criterion]:
+        """The criteria by name."""
+        return self.setups.criteria
 
     def check(self, criterion: str) -> str:
         """Return the name of a criterion that is measured; refuse another."""
-        if criterion not in self.criteria:
-            hint = ", and there are no masks" if criterion == "mncover" else ""
-            names = ", ".join(self.criteria)
-            raise SettingsError(f"{criterion!r} is not measured{hint}; there is {names}.")
-        return criterion
+        return self.setups.check(criterion)
 
     def group(self, criterion: str) -> Group:
         """Return the group that a criterion is in."""
-        return self._group_of[criterion]
+        return self.setups.group(criterion)
 
     def gain(self, criterion: str, hidden: object, attention: object) -> NDArray[np.float64]:
         """Return newly hit cells, numbers or arrays, as what they add to a criterion."""
-        cells = self.group(criterion).cells
-        return np.asarray(gain_share(self.layout, self.settings, cells, hidden, attention))
+        return self.setups.gain(criterion, hidden, attention)
 
     def new_bits(self, criterion: str) -> Array:
         """Return a criterion's map in which nothing was hit."""
-        return self.kernels.new_bits(self.group(criterion).cells)
+        return self.setups.new_bits(criterion)
 
     def new_maps(self) -> dict[str, Array]:
         """Return a map of each criterion in which nothing was hit."""
@@ -172,26 +173,9 @@ class Engine:
             labels=tuple(self.subject.labels),
             calibration_texts=ranges.texts,
             masks=None if self.masks is None else self.masks.summary(),
-            criteria=tuple(map(self._measured, self.criteria.values())),
+            criteria=self.setups.measured(),
             prompting=self.subject.prompting,
         )
-
-    def _measured(self, criterion: Criterion) -> Measured:
-        cells, rows = criterion.cells(self.settings), self.reachable[criterion.name]
-        reachable = tuple(tuple(one.sum(axis=1).tolist()) for one in rows)
-        return Measured(criterion.name, criterion.title, cells, reachable)
-
-    @property
-    def reachable(self) -> dict[str, list[NDArray[np.int64]]]:
-        """How many cells of each criterion can be reached, by site: [groups, rows]."""
-        if self._reachable is None:
-            ranges = self.require_ranges()
-            given = self.layout, ranges.low, ranges.high
-            self._reachable = {
-                name: reachable_rows(one, *given, one.cells(self.settings))
-                for name, one in self.criteria.items()
-            }
-        return self._reachable
 
     def require_same_subject(self, identity: Identity) -> None:
         """Refuse data that was measured on another model or tokenizer, or with other masks."""
@@ -210,43 +194,34 @@ class Engine:
 
     # Ranges.
 
+    @property
+    def ranges(self) -> Ranges | None:
+        """The ranges, if they are known."""
+        return self.setups.ranges
+
     def require_ranges(self) -> Ranges:
         """Return the ranges; refuse if there are none yet."""
-        if self.ranges is None:
-            raise NotCalibratedError("call calibrate() first: without ranges there are no bins.")
-        return self.ranges
-
-    @property
-    def bounds(self) -> Bounds:
-        """Low and high of every neuron, on the subject's device."""
-        self.require_ranges()
-        assert self._bounds is not None
-        return self._bounds
+        return self.setups.require_ranges()
 
     def calibrate(self, texts: Sequence[Text], cache: bool) -> Ranges:
         """Return the ranges over texts, from the cache if they are there."""
-        path = calibration.kept_at(self.cache_path(texts), self.room.ranges) if cache else None
-        with self.bar("Calibrating", len(texts)) as say:
-            return calibration.calibrate(self.taps, self.kernels, texts, self.batch_size, say, path)
+        size, length = self.setups.room.ranges, self.settings.max_length
+        path = calibration.kept_at(self.cache_path(texts), size) if cache else None
+        with self.bar("Calibrating", len(texts)) as tell:
+            what = self.taps, self.setups.widening, texts, length, self.batch_size
+            return calibration.calibrate(*what, tell, path)
 
     def cache_path(self, texts: Sequence[Text]) -> Path:
         """Return the file that keeps the ranges over texts."""
         digests = self.model_fingerprint, self.tokenizer_fingerprint
-        key = calibration.cache_key(*digests, texts, self.taps, self.settings.max_length)
+        key = calibration.cache_key(*digests, texts, self.taps, self.settings)
         return cache_folder("ranges") / f"{key}.safetensors"
-
-    @property
-    def setup(self) -> Setup:
-        """What readers need."""
-        return Setup(self.kernels, self.bounds, self.groups, self.keep)
 
     def use_ranges(self, ranges: Ranges) -> None:
         """Cut bins by these ranges from now on."""
-        self.ranges, self._reachable = ranges, None
+        self.setups.use_ranges(ranges)
         if ranges.space is not None:
             self.use_space(ranges.space)
-        to_device = self.kernels.to_device
-        self._bounds = Bounds(to_device(ranges.low), to_device(ranges.high))
 
     def settle(self, ranges: Ranges, texts: Sequence[Text], draw: bool, cache: bool) -> None:
         """Do the same, and describe the texts; with `draw`, by what random ones of them reach.
@@ -254,12 +229,24 @@ class Engine:
         Draws from texts that widen earlier ranges would not be draws from all of them.
         """
         before = self.ranges
+        if self.setups.needs_references:
+            ranges = replace(ranges, references=self._references(ranges.references, texts, cache))
         self.use_ranges(ranges)
         try:
             self.calibration = describe(self, texts, draw and before is None, cache)
         except BaseException:
-            self.ranges = before  # otherwise the next call would widen what it finds
+            self.setups.ranges = before  # otherwise the next call would widen what it finds
             raise
+
+    def _references(
+        self, before: References | None, texts: Sequence[Text], cache: bool
+    ) -> References:
+        """Return what texts are compared with, those of earlier calibrations included."""
+        path = self.cache_path(texts).with_suffix(".means") if cache else None
+        with self.bar("References", MOST) as advance:
+            what = self.taps, self.settings.max_length, self.batch_size, advance
+            found = references_of(texts, *what, path)
+        return found if before is None else before.merge(found)
 
     # Signatures.
 
@@ -290,7 +277,8 @@ class Engine:
 
         Yield the tokens, class probabilities and signatures of each piece.
         """
-        hits = HitReader(self.setup, {name: Target(bits) for name, bits in maps.items()})
+        targets = {name: Target(bits) for name, bits in maps.items()}
+        hits = HitReader(self.setups.each, targets)
         with self.bar("Measuring", len(texts)) as advance, self.pieces(texts) as each:
             for piece in each:
                 reader = self.sign(hits, len(piece.first))
@@ -308,11 +296,11 @@ class Engine:
         self, cases: Sequence[Sequence[Text]], bits: Array, criterion: str, advance: Advance
     ) -> NDArray[np.float64] | None:
         """Add cases to a map; return what each adds, or None if kernels have no loops for that."""
-        setup = alone(self.setup, self.group(criterion))
-        kernels = kernels_in_order(setup)
+        setups = self.setups.alone(criterion)
+        kernels = kernels_in_order(setups)
         if kernels is None:
             return None
-        hits = FirstHits.over(setup, kernels, dict.fromkeys(self.group(criterion).names, bits))
+        hits = FirstHits.over(setups, kernels, dict.fromkeys(self.group(criterion).names, bits))
         numbers = np.repeat(np.arange(len(cases)), [len(case) for case in cases])
         done = 0
         with self.pieces([text for case in cases for text in case]) as each:
@@ -347,7 +335,7 @@ class Engine:
         done: int = 0,
     ) -> Iterator[Window]:
         """Run cases after the first `done`, window by window, or as one window."""
-        windows = Windows(self.taps, self.setup, self.batch_size, run, wrap)
+        windows = Windows(self.taps, self.setups, self.batch_size, run, wrap)
         return windows.over(cases, advance, whole, done)
 
     def codes(self, window: Window, row: int, criterion: str) -> Array:
@@ -370,14 +358,20 @@ class Engine:
     def walk(
         self, codes: Array, length: int, bits: Array, criterion: str, store: bool = True
     ) -> tuple[int, int]:
-        """Do the same for a text of `length` tokens whose codes are given."""
-        return self.kernels.walk(codes, length, self.group(criterion).cells, bits, store)
+        """Do the same for a text of `length` tokens whose codes are given, perhaps in rows."""
+        kernels, cells = self.setups.kernels_of(criterion), self.group(criterion).cells
+        rows = kernels.layout.touched_rows(length)
+        if codes.ndim == 1:
+            return kernels.walk(codes, rows, cells, bits, store)
+        # No two rows have the same cell of a neuron, so they may be counted one by one.
+        new = [kernels.walk(one, rows, cells, bits, store) for one in codes]
+        return sum(hidden for hidden, _ in new), sum(attention for _, attention in new)
 
     def ordered(self, window: Window, criterion: str) -> Ordered | None:
         """Return the cases of a window all at once, if the kernels have loops for that."""
         group = self.group(criterion)
-        kernels = self.kernels.for_windows(group.cells)
-        if kernels is None:
+        kernels = self.setups.kernels_of(criterion).for_windows(group.cells)
+        if kernels is None or self.settings.positions == "any":  # whose texts have several rows
             return None
         blocks, where = window.spool.blocks(1 + int(window.which.max(initial=-1)), group)
         if criterion != group.masked:
@@ -397,4 +391,5 @@ class Engine:
 
     def copy_touched(self, length: int, criterion: str, source: Array, target: Array) -> None:
         """Copy the part of a criterion's map that a text of `length` tokens can touch."""
-        self.kernels.copy_touched(length, self.group(criterion).cells, source, target)
+        kernels, cells = self.setups.kernels_of(criterion), self.group(criterion).cells
+        kernels.copy_touched(kernels.layout.touched_rows(length), cells, source, target)

@@ -86,8 +86,11 @@ class Keep:
         self.table = MaskTable(masks, kernels.device)
         self.kernels = kernels
 
-    def of(self, ids: Tensor) -> Kept:
-        """Return what counts of a batch of tokens [n, T]."""
+    def of(self, ids: Tensor, pairs: bool = True) -> Kept:
+        """Return what counts of a batch of tokens [n, T]; without `pairs`, of the tokens alone."""
+        if not pairs:
+            tokens = self.table.tokens_of(ids).to(torch.uint8)
+            return Kept(tokens, tokens[:, :0], self.kernels)
         return Kept(*self.kernels.look_up(self.table, ids), self.kernels)
 
 

@@ -38,7 +38,7 @@ class Questions(Reading):
 
     def _calibrated(self) -> Engine:
         """Return the engine; refuse, before any work, to measure without ranges."""
-        _ = self.engine.bounds
+        self.engine.require_ranges()
         return self.engine
 
     def gain(

@@ -31,11 +31,12 @@ from mncover.data.table import Signatures
 from mncover.data.tensors import read_tensors, write_tensors
 from mncover.engine.kernels.base import Bounds, Kernels
 from mncover.engine.measure import Advance, Piece, cut_in_pieces, in_pieces, measure_piece
-from mncover.engine.readers import WidenReader
+from mncover.engine.readers import Setup, WidenReader
+from mncover.engine.references import References
 from mncover.engine.signatures import PoolReader, pools_of
 from mncover.engine.taps import Taps
 from mncover.errors import DataFileError, MismatchError, MnCoverError, SchemaError, TextError
-from mncover.types import Text, counted, fingerprint_texts
+from mncover.types import POSITIONS, SITES, Settings, Text, counted, fingerprint_texts
 
 FORMAT = "mncover-ranges-3"
 _ABOUT = {"format": OneOf((FORMAT,)), "texts": Whole(), "layout": {}}
@@ -47,7 +48,8 @@ class Ranges:
 
     `lengths` counts the texts of each length. `space` is how states become signatures. Until all
     texts were run there is `pooled` instead: the pooled states, part by part, of those texts that
-    are kept to learn it from.
+    are kept to learn it from. `references` are calibration texts that others are compared with,
+    if a criterion does that; they are kept in a file of their own.
     """
 
     layout: Layout
@@ -57,14 +59,15 @@ class Ranges:
     texts: int = 0
     space: SignatureSpace | None = None
     pooled: tuple[Signatures, ...] = ()
+    references: References | None = None
 
     @classmethod
-    def empty(cls, layout: Layout) -> Ranges:
+    def empty(cls, layout: Layout, max_length: int) -> Ranges:
         """Return ranges that no text has reached yet."""
         low = np.full(layout.slots, np.inf, dtype=np.float32)
         high = np.full(layout.slots, -np.inf, dtype=np.float32)
         pooled = tuple(np.empty((0, pool.width), np.float16) for pool in pools_of(layout))
-        lengths = np.zeros(layout.sites[0].rows + 1, dtype=np.int64)
+        lengths = np.zeros(max_length + 1, dtype=np.int64)
         return cls(layout, low, high, lengths, pooled=pooled)
 
     def on(self, kernels: Kernels) -> Bounds:
@@ -86,12 +89,13 @@ class Ranges:
             raise MismatchError("cannot merge ranges: they belong to models of another shape.")
         low, high = np.minimum(self.low, other.low), np.maximum(self.high, other.high)
         both = self.lengths + other.lengths, self.texts + other.texts
-        return Ranges(self.layout, low, high, *both, self.space or other.space)
+        space, references = self.space or other.space, self.references or other.references
+        return Ranges(self.layout, low, high, *both, space, references=references)
 
     def forget_future(self) -> None:
         """In a causal model, take the ranges from attention to later positions: no neurons."""
         for site, part in self.layout.spans():
-            if self.layout.causal and site.kind == "attention":
+            if self.layout.causal and site.square:
                 future = np.triu(np.ones((site.rows, site.columns), dtype=bool), k=1)
                 self.low[part].reshape(site.shape)[:, future] = np.inf
                 self.high[part].reshape(site.shape)[:, future] = -np.inf
@@ -122,7 +126,7 @@ class Ranges:
         if any(one.shape != (layout.slots,) or one.dtype != wanted for one in (low, high)):
             raise DataFileError(f"{path}: its arrays are not those that its header gives.")
         lengths = arrays.get("lengths", np.empty(0))
-        if lengths.shape != (layout.sites[0].rows + 1,) or lengths.dtype != np.int64:
+        if lengths.ndim != 1 or len(lengths) <= layout.sites[0].rows or lengths.dtype != np.int64:
             raise DataFileError(f"{path}: its arrays are not those that its header gives.")
         inside = {n.removeprefix("space."): a for n, a in arrays.items() if n.startswith("space.")}
         space = SignatureSpace.from_arrays(inside) if inside else None
@@ -154,13 +158,18 @@ def kept_at(path: Path, size: int) -> Path | None:
 CHUNK = 4096
 
 
-def cache_key(model: str, tokenizer: str, texts: Sequence[Text], taps: Taps, length: int) -> str:
+def cache_key(
+    model: str, tokenizer: str, texts: Sequence[Text], taps: Taps, settings: Settings
+) -> str:
     """Return the name under which a calibration is kept.
 
     The device is part of it: a GPU rounds differently, and a range should come from the same
     arithmetic as the values that are compared with it.
     """
-    parts = [FORMAT, model, tokenizer, fingerprint_texts(texts), length, taps.subject.device.type]
+    parts = [FORMAT, model, tokenizer, fingerprint_texts(texts), settings.max_length]
+    parts += [taps.subject.device.type]
+    if (settings.positions, settings.sites) != (POSITIONS[0], SITES[0]):
+        parts += [settings.positions, settings.sites]
     if not taps.subject.prompting.plain:
         parts.append(json.dumps(taps.subject.prompting.to_json()))
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:40]
@@ -168,8 +177,9 @@ def cache_key(model: str, tokenizer: str, texts: Sequence[Text], taps: Taps, len
 
 def calibrate(
     taps: Taps,
-    kernels: Kernels,
+    setup: Setup,
     texts: Sequence[Text],
+    max_length: int,
     batch_size: int | None,
     advance: Advance,
     cache: Path | None = None,
@@ -178,14 +188,14 @@ def calibrate(
     """Return the ranges over the texts; `cache` is the file that keeps them, or is to."""
     if not texts:
         raise TextError("calibration needs at least one text.")
-    layout = kernels.layout
+    kernels, layout = setup.kernels, setup.kernels.layout
     kept = None if cache is None else _load(cache, layout)
     partial = None if cache is None else Unfinished(cache.with_suffix(".partial"), "calibration")
     if kept is not None and partial is not None:
         partial.remove()  # a kill may have left it
         advance(len(texts))
         return kept
-    ranges = Ranges.empty(layout)
+    ranges = Ranges.empty(layout, max_length)
     if partial is not None:
         kept = partial.load(
             lambda path: _load(path, layout), lambda one: counted(one.texts, "text")
@@ -193,15 +203,16 @@ def calibrate(
         ranges = kept or ranges
     advance(ranges.texts)
     bounds = ranges.on(kernels)
-    reader = WidenReader(kernels, bounds)
+    reader = WidenReader([setup._replace(bounds=bounds)])
     places = reference_places(len(texts), [states.shape[1] for states in ranges.pooled])
     left, most = texts[ranges.texts :], len(ranges.lengths)
     cuts = cut_in_pieces(taps.subject, len(left), chunk)
-    with in_pieces(taps.subject, left, layout.sites[0].rows, cuts) as pieces:
+    with in_pieces(taps.subject, left, max_length, cuts) as pieces:
         for piece in pieces:
             mine = places - ranges.texts
             mine = mine[(mine >= 0) & (mine < len(piece.texts))]
-            states = _observe(taps, piece, mine, reader, batch_size, advance)
+            pools = PoolReader.raw(reader, layout, len(piece.first), piece.which[mine])
+            states = _observe(taps, piece, piece.which[mine], pools, batch_size, advance)
             pairs = zip(ranges.pooled, states, strict=True)
             pooled = tuple(np.concatenate([before, now]) for before, now in pairs)
             low, high = map(kernels.to_numpy, bounds)
@@ -223,14 +234,12 @@ def calibrate(
 def _observe(
     taps: Taps,
     piece: Piece,
-    wanted: NDArray[np.int64],
-    reader: WidenReader,
+    mine: NDArray[np.int64],
+    pools: PoolReader,
     batch_size: int | None,
     advance: Advance,
 ) -> list[Signatures]:
     """Widen the ranges by texts; return the pooled states of some, part by part."""
-    mine = piece.which[wanted]
-    pools = PoolReader.raw(reader, reader.kernels.layout, len(piece.first), mine)
     measure_piece(taps, piece, pools, batch_size, advance)
     places = np.searchsorted(np.unique(mine), mine)  # the same text may be wanted twice
     return [states[places] for states in pools.found]

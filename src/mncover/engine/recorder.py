@@ -25,8 +25,8 @@ from mncover.data.store import CoverageData
 from mncover.data.table import UNKNOWN, NewCells, Signatures, Table
 from mncover.engine.answers import Added, Answers, first_of_each, judged_rows
 from mncover.engine.engine import Engine
-from mncover.engine.first_hits import FirstHits, cuts_at, kernels_in_order, most_maps
-from mncover.engine.kernels.base import Array, WindowKernels
+from mncover.engine.first_hits import FirstHits, InOrder, cuts_at, kernels_in_order, most_maps
+from mncover.engine.kernels.base import Array
 from mncover.engine.measure import Advance, Piece, measure, piece_size
 from mncover.engine.readers import Reader
 from mncover.engine.sample import Owning, SampleReader, Sampling
@@ -48,7 +48,7 @@ class Recorder:
         self.engine, self.data, self.run = engine, data, run
         self.total = self._on_device(data.total)
         ranges, device = engine.require_ranges(), engine.subject.device
-        self.sampling = Sampling(ranges, engine.groups[0], device)
+        self.sampling = Sampling(ranges, engine.setups.groups[0], engine.settings, device)
         self._open: tuple[str, dict[str, Array]] | None = None
 
     def record(self, rows: Rows) -> None:
@@ -107,11 +107,11 @@ class Recorder:
         self, texts: list[Text], contexts: list[str], advance: Advance, done: int
     ) -> Iterator[tuple[int, _Add]]:
         """Yield how many texts come next, after those that are done, and what adds them."""
-        setup = self.engine.setup
-        kernels = kernels_in_order(setup)
+        setups = self.engine.setups.each
+        kernels = kernels_in_order(setups)
         if kernels is None:
             return self._windows(texts, advance, done)
-        most = most_maps(setup, kernels)
+        most = most_maps(setups, kernels)
         cuts = cuts_at(contexts, piece_size(self.engine.subject), most)
         cuts = [slice(max(done, cut.start), cut.stop) for cut in cuts if cut.stop > done]
         return self._pieces(kernels, texts, cuts, advance)
@@ -142,7 +142,7 @@ class Recorder:
         return Added(window.tokens, window.probabilities, signatures, new, sampled)
 
     def _pieces(
-        self, kernels: WindowKernels, texts: Sequence[Text], cuts: Sequence[slice], advance: Advance
+        self, kernels: InOrder, texts: Sequence[Text], cuts: Sequence[slice], advance: Advance
     ) -> Iterator[tuple[int, _Add]]:
         """Take texts piece by piece; adding a piece runs it."""
         with self.engine.pieces(texts, cuts) as pieces:
@@ -150,13 +150,13 @@ class Recorder:
                 yield len(piece.texts), partial(self._hit, kernels, piece, advance)
 
     def _hit(
-        self, kernels: WindowKernels, piece: Piece, advance: Advance, contexts: Sequence[str]
+        self, kernels: InOrder, piece: Piece, advance: Advance, contexts: Sequence[str]
     ) -> Added:
         """Run a piece, keeping the first text of each cell, and add it to the maps."""
         engine, names = self.engine, list(dict.fromkeys(contexts))
         place = {name: number for number, name in enumerate(names)}
         which = np.array([place[context] for context in contexts], dtype=np.int64)
-        hits = FirstHits.over(engine.setup, kernels, self.total, len(names))
+        hits = FirstHits.over(engine.setups.each, kernels, self.total, len(names))
         every = np.arange(len(which))
         reader = self._sampled(hits.reader(every, which), len(which))
         what = piece.texts, piece.tokens, reader, engine.batch_size, advance
@@ -176,8 +176,7 @@ class Recorder:
         if self._open is not None:
             context, maps = self._open
             for name, bits in maps.items():
-                cells = self.engine.group(name).cells
-                self.data.set_map(context, self.engine.kernels.bits_to_numpy(bits, cells), name)
+                self.data.set_map(context, self.engine.setups.bits_to_numpy(bits, name), name)
             self._open = None
 
     @contextmanager

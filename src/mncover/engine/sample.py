@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mncover.criteria.base import Group
+from mncover.criteria.base import ALL, HIDDEN, Group
 from mncover.criteria.binned import BINS
 from mncover.data.layout import Kind
 from mncover.data.owners import (
@@ -31,7 +31,7 @@ from mncover.engine.batches import Batch, Rows, fetched, on_device
 from mncover.engine.ranges import Ranges
 from mncover.engine.signatures import PoolReader
 from mncover.engine.taps import Read
-from mncover.types import Text
+from mncover.types import Settings, Text
 
 # That are made at a time: they take several numbers of double precision each.
 BLOCK_CELLS, GPU_CELLS = 2**20, 2**23
@@ -47,14 +47,17 @@ class _Layer(NamedTuple):
 
 
 class Sampling:
-    """What is sampled while texts run; nothing, if the main criterion has no bins."""
+    """What is sampled while texts run; nothing, if the main criterion has no bins of neurons."""
 
-    def __init__(self, ranges: Ranges, main: Group, device: torch.device) -> None:
-        self.bins, self.device = main.cells, device
+    def __init__(
+        self, ranges: Ranges, main: Group, settings: Settings, device: torch.device
+    ) -> None:
+        self.bins, self.device, self.settings = main.cells, device, settings
         self.layers: dict[int, _Layer] = {}
         spans = dict(ranges.layout.spans())
         start = 0
-        for one in sample_of(ranges.layout) if main.coding is BINS else ():
+        binned = main.coding is BINS and main.view in (ALL, HIDDEN)
+        for one in sample_of(ranges.layout) if binned else ():
             shape = one.site.rows, len(one.columns)
             bounds = (
                 values[spans[one.site]].reshape(one.site.rows, -1)[:, one.columns]
@@ -103,7 +106,10 @@ class SampleReader:
         if kind == "hidden" and layer in self.sampling.layers:
             columns = self.sampling.layers[layer].sampled.columns
             part = tensor[:n, :, columns.start : columns.stop : columns.step]
-            states[layer] = part.clone()  # a view would keep all the states
+            if self.sampling.settings.positions == "mean":
+                part = part.mean(dim=1, keepdim=True, dtype=torch.float64)
+            # A view would keep all the states.
+            states[layer] = part.to(tensor.dtype, copy=True)
 
     def blocks(self, which: Rows) -> list[Block]:
         """Return what texts hit, given the number under which each of them was run."""
@@ -119,7 +125,10 @@ class SampleReader:
         shapes = [next(iter(one.states.values())).shape[:2] for one in some]
         lengths = np.repeat([length for _, length in shapes], [n for n, _ in shapes])
         starts = np.repeat(np.cumsum(lengths) - lengths, lengths)
-        positions = on_device(np.arange(len(starts)) - starts, self.sampling.device)
+        places = np.arange(len(starts)) - starts
+        if self.sampling.settings.pooled:  # all tokens share their neurons
+            places *= 0
+        positions = on_device(places, self.sampling.device)
         by_layer = [
             self.sampling.cells(
                 layer, torch.cat([one.states[layer].flatten(0, 1) for one in some]), positions
@@ -208,7 +217,7 @@ class Owning:
             return NOT_OWNED
         identity, before = self.data.identity, self.data.owners
         if before is None:
-            before = nobody(identity.layout, identity.main.cells)
+            before = nobody(identity.main.layout, identity.main.cells)
         first = with_first_hits(before, rows[run], blocks)
         self.data.owners = table_of(first, before.shape)
         owner, share = np.full(len(texts), UNKNOWN), np.zeros(len(texts))

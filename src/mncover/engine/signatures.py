@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from torch import Tensor
 from mncover.data.layout import Kind, Layout
 from mncover.data.signatures import MAX_STATE, SignatureSpace
 from mncover.engine.batches import Batch, Rows
+from mncover.engine.kernels.base import Heads
 from mncover.engine.readers import Reader
 from mncover.engine.taps import Read
 
@@ -109,9 +110,11 @@ class PoolReader:
         if self.inner is not None:
             self.inner.end()
 
-    def _read(self, rows: Rows, read: Read | None, kind: Kind, layer: int, tensor: Tensor) -> None:
+    def _read(self, rows: Rows, read: Read | None, kind: Kind, layer: int, tensor: Any) -> None:
         if read is not None:
             read(kind, layer, tensor)  # which refuses what is not finite
+        elif isinstance(tensor, Heads):
+            tensor.fill()  # nobody else computes what attention gives
         if kind == "hidden" and layer in self._layers:
             self._pool(rows, layer, tensor)
 

@@ -11,17 +11,19 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from mncover.data.layout import Kind, Layout, Site
+from mncover.data.layout import STATISTICS, Kind, Layout, Site
 from mncover.engine.attention import FUSED, NotCoveredError, reading
+from mncover.engine.kernels.base import Heads
 from mncover.engine.subject import Subject
 from mncover.errors import ModelError
+from mncover.types import SITES, Settings
 
 
 class Tap(NamedTuple):
@@ -140,11 +142,11 @@ class Taps:
         """How the sites are read."""
         return "hooks" if self.modules else "outputs"
 
-    def layout(self, max_length: int) -> Layout:
-        """Return the sites for texts of at most `max_length` tokens."""
-        rows = max_length
+    def layout(self, max_length: int, pooled: bool = False) -> Layout:
+        """Return the sites for texts of at most `max_length` tokens, or of any length."""
+        rows, to = (1, len(STATISTICS)) if pooled else (max_length, max_length)
         hidden = [Site("hidden", i, 1, rows, e) for i, e in enumerate(self.width)]
-        attention = [Site("attention", at, n, rows, rows) for at, n in self.heads if n]
+        attention = [Site("attention", at, n, rows, to) for at, n in self.heads if n]
         return Layout((*hidden, *attention), self.causal)
 
     @contextmanager
@@ -237,6 +239,8 @@ class _Counter(threading.local):
     def take(self, values: Any) -> None:
         """Number the next attention that the model yields."""
         if self.read is _ignore:
+            if isinstance(values, Heads):
+                values.fill()
             return
         self.attention += 1
         if self.attention > len(self.expected):
@@ -244,6 +248,8 @@ class _Counter(threading.local):
         layer, n = self.expected[self.attention - 1]
         if n:
             self.read("attention", layer, values)
+        elif isinstance(values, Heads):
+            values.fill()  # nobody else computes what attention gives
 
     def final_hook(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
         self._hidden(output.last_hidden_state)
@@ -251,6 +257,21 @@ class _Counter(threading.local):
     def _hidden(self, values: Tensor) -> None:
         self.hidden += 1
         self.read("hidden", self.hidden - 1, values)
+
+
+def chosen_taps(taps: Taps, settings: Settings) -> Taps:
+    """Return taps of the sites that are wanted.
+
+    Where attention is not read, the model computes it as fast as it can: models that are loaded by
+    name have come with eager attention.
+    """
+    if settings.sites == SITES[0]:
+        return taps
+    hidden = tuple(tap for tap in taps.modules if tap.kind == "hidden")
+    model = taps.subject.model
+    slow = getattr(model.config, "_attn_implementation", None) == "eager"
+    fast = "sdpa" if slow and getattr(model, "_supports_sdpa", False) else None
+    return replace(taps, heads=(), modules=hidden, attention=fast)
 
 
 def with_states(subject: Subject, inputs: dict[str, Tensor], attention: bool) -> Any:

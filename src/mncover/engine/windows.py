@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 
 from mncover.criteria.base import Group
 from mncover.engine.batches import Rows, Tokens, ahead, distinct
-from mncover.engine.kernels.base import Array, code_type, spare_bytes
+from mncover.engine.kernels.base import Array, spare_bytes
 from mncover.engine.measure import Advance, measure
-from mncover.engine.readers import EncodeReader, Reader, Setup, Spool
+from mncover.engine.readers import EncodeReader, Reader
+from mncover.engine.setups import Setups
+from mncover.engine.spool import Spool
 from mncover.engine.taps import Taps
 from mncover.types import Text
 
@@ -77,7 +79,7 @@ class Windows:
     """
 
     taps: Taps
-    setup: Setup
+    setups: Setups
     batch_size: int | None
     run: RunTexts = measure
     wrap: Wrap | None = None
@@ -97,9 +99,10 @@ class Windows:
         parts = [list(cases)] if whole and cases else list(_by_number(cases))
         while parts and len(parts[0]) <= done:
             done -= len(parts.pop(0))
+        setups = self.setups
         at_once = 1 if self.taps.subject.answerer else len(parts)  # tokens may come from the model
-        with Spool(self.setup.kernels) as spool, ahead(at_once) as each:
-            encode = EncodeReader(self.setup, spool)
+        with Spool(setups.kernels, setups.layouts) as spool, ahead(at_once) as each:
+            encode = EncodeReader(setups.each, spool)
             for part, (texts, tokens) in zip(parts, each(self._tokenised, parts), strict=True):
                 for every in self._by_bytes(part, tokens, whole):
                     rows, done = every[done:], max(0, done - len(every))
@@ -113,7 +116,7 @@ class Windows:
 
     def _tokenised(self, cases: list[Sequence[Text]]) -> tuple[list[Text], Tokens]:
         texts = [text for case in cases for text in case]
-        return texts, self.taps.subject.encode(texts, self.setup.kernels.layout.sites[0].rows)
+        return texts, self.taps.subject.encode(texts, self.setups.settings.max_length)
 
     def _measured(
         self, texts: list[Text], tokens: Tokens, encode: EncodeReader, advance: Advance
@@ -130,18 +133,15 @@ class Windows:
         self, cases: Sequence[Sequence[Text]], tokens: Tokens, whole: bool
     ) -> Iterator[list[range]]:
         """Yield runs of cases, as rows, whose codes fit into a window together."""
-        kernels = self.setup.kernels
-        limit = np.inf if whole else spare_bytes(kernels.device, WINDOW_BYTES)
-        touched_by, lengths = cache(kernels.layout.touched), tokens.lengths.tolist()
+        device = self.setups.kernels.device
+        limit = np.inf if whole else spare_bytes(device, WINDOW_BYTES)
+        size_of, lengths = cache(self.setups.code_bytes), tokens.lengths.tolist()
         part: list[range] = []
         used = start = 0
         for case in cases:
             rows = range(start, start + len(case))
             start = rows.stop
-            touched = sum(touched_by(lengths[row]) for row in rows)
-            cells = [group.cells for group in self.setup.groups]
-            on_disk = sum(kernels.disk_bytes(touched, n) for n in cells)
-            size = on_disk or sum(touched * code_type(n).itemsize for n in cells)
+            size = sum(size_of(lengths[row]) for row in rows)
             if part and used + size > limit:
                 yield part
                 part, used = [], 0

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from mncover.data.calibration import DRAWS, Calibration, Draws, points_for
 from mncover.data.files import load_json, save_json
 from mncover.data.schema import Each, Number, Whole, check_shape
-from mncover.engine.kernels.base import code_type
 from mncover.errors import DataFileError, SchemaError
 from mncover.selection.sets import gains_in_order
 from mncover.types import Text
@@ -39,7 +38,7 @@ def describe(engine: Engine, texts: Sequence[Text], draw: bool, cache: bool) -> 
     """Return what is kept of the calibration texts; with `draw`, what random ones reach."""
     rows = {
         name: np.concatenate([one.ravel() for one in sites])
-        for name, sites in engine.reachable.items()
+        for name, sites in engine.setups.reachable.items()
     }
     lengths = engine.require_ranges().lengths
     return Calibration(lengths, rows, _draws(engine, texts, cache) if draw else None)
@@ -103,7 +102,6 @@ def sample_of(engine: Engine, texts: Sequence[Text]) -> NDArray[np.int64]:
     n = min(len(texts), max(LEAST, min(MOST, int(SHARE * len(texts)))))
     places = np.random.default_rng(0).permutation(len(texts))[:n]
     tokens = engine.subject.encode([texts[i] for i in places], engine.settings.max_length)
-    codes = np.array([engine.layout.touched(length) for length in tokens.lengths.tolist()])
-    kinds = [code_type(group.cells).itemsize for group in engine.groups]
-    fits = np.cumsum(codes * sum(kinds)) <= BYTES
+    sizes = [engine.setups.code_bytes(length, waiting=False) for length in tokens.lengths.tolist()]
+    fits = np.cumsum(sizes) <= BYTES
     return places[: max(1, int(fits.sum()))]

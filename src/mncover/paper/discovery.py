@@ -141,10 +141,10 @@ def discover(
     with bar("Choosing", pools * len(ways), progress) as advance:
         for seed, pool in enumerate(drawn):
             sizes = [max(1, round(share * len(pool))) for share in budgets]
-            found["random"].append([_by_chance(pool, size) for size in sizes])
+            found["random"].append([by_chance(pool, size) for size in sizes])
             for name, way in ways.items():
                 chosen = way(pool, sizes, seed)
-                found[name].append([_counted(pool, chosen[:size]) for size in sizes])
+                found[name].append([counted_in(pool, chosen[:size]) for size in sizes])
                 advance(1)
     run, rates = data.runs[0], [float((pool.verdicts == FAILS).mean()) for pool in drawn]
     kinds = [len(np.unique(pool.test[pool.verdicts == FAILS])) for pool in drawn]
@@ -155,17 +155,17 @@ def discover(
         float(np.mean([len(pool) for pool in drawn])),
         float(np.mean(rates)),
         float(np.mean(kinds)),
-        tuple(_outcomes(found, drawn, budgets)),
+        tuple(outcomes_of(found, drawn, budgets)),
     )
 
 
-def _counted(pool: Cases, chosen: Ints) -> tuple[float, float]:
+def counted_in(pool: Cases, chosen: Ints) -> tuple[float, float]:
     """Return the failures among the cases taken, and the tests that they are of."""
     failing = chosen[pool.verdicts[chosen] == FAILS]
     return float(len(failing)), float(len(np.unique(pool.test[failing])))
 
 
-def _by_chance(pool: Cases, size: int) -> tuple[float, float]:
+def by_chance(pool: Cases, size: int) -> tuple[float, float]:
     """Return what to expect of as many random cases; computed, not drawn."""
     fails = pool.verdicts == FAILS
     reached = 0.0
@@ -175,11 +175,12 @@ def _by_chance(pool: Cases, size: int) -> tuple[float, float]:
     return size * float(fails.mean()), reached
 
 
-def _outcomes(
+def outcomes_of(
     found: Mapping[str, list[list[tuple[float, float]]]],
     pools: Sequence[Cases],
     budgets: Sequence[float],
 ) -> list[Outcome]:
+    """Return the outcome of every way at every budget, given failures and tests by pool."""
     outcomes = []
     for name, by_pool in found.items():
         for at, budget in enumerate(budgets):
@@ -250,7 +251,7 @@ def reproduce_discovery(
     """Compare all ways on a run, and write tables, JSON and figure to a folder."""
     require_plotting()
     found = discover(data, pools, per_test, progress=progress)
-    write_json(output / "discovery.json", asdict(found, dict_factory=_known))
+    write_json(output / "discovery.json", asdict(found, dict_factory=without_nan))
 
     def show(console: Console) -> None:
         console.print(explanation(found), markup=False, highlight=False)
@@ -266,7 +267,7 @@ def reproduce_discovery(
     return found
 
 
-def _known(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+def without_nan(fields: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return fields by name; what is not a number becomes null, because JSON has no NaN."""
     return {n: None if isinstance(v, float) and math.isnan(v) else v for n, v in fields}
 

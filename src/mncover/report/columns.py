@@ -168,7 +168,8 @@ FAILING = Column(
 
 def criterion_title(name: str) -> str:
     """Return what reports call a criterion; one that is not known here goes by its name."""
-    return CRITERIA[name].title if name in CRITERIA else name
+    family, colon, number = name.partition(":")
+    return f"{CRITERIA[family].title}{colon}{number}" if family in CRITERIA else name
 
 
 def _share(name: str, title: str, short: str = "") -> Column:

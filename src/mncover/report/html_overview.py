@@ -58,6 +58,7 @@ def overview(
         "estimates": [(one.change, estimate_cells(one)) for one in estimates],
         "estimate_titles": ESTIMATE_TITLES,
         "estimate_notes": estimate_notes(result.estimates),
+        "by_position": identity.main.layout.sites[0].rows > 1,
         "hidden": hidden,
         "attention": attention,
         "maps": _maps(hidden, attention),
@@ -144,7 +145,8 @@ class AttentionLayer(NamedTuple):
 def heatmaps(data: CoverageData, result: Result) -> tuple[list[HiddenLayer], list[AttentionLayer]]:
     """Return what all texts together cover by the main criterion, up to the longest text."""
     length = int(data.table["length"].max()) if len(data.table) else 0
-    layout, cells = data.identity.layout.cropped(data.longest), data.identity.main.cells
+    main = data.identity.main
+    layout, cells = main.layout.cropped(data.longest), main.cells
     bits, width = data.total(length=data.longest), maps.ints_per_neuron(cells)
     hidden: list[HiddenLayer] = []
     attention: list[AttentionLayer] = []
@@ -158,7 +160,7 @@ def heatmaps(data: CoverageData, result: Result) -> tuple[list[HiddenLayer], lis
             share = found.count.share_of_reachable
             hidden.append(HiddenLayer(site.layer, share, positions.tolist()))
         else:
-            cut = counts[:, :length, :length] / cells
+            cut = counts[:, :length, : site.touched_columns(length)] / cells
             heads = [
                 Head(k, one.share_of_reachable, _coarse(cut[k]).round(3).tolist())
                 for k, one in enumerate(found.heads)

@@ -154,11 +154,11 @@ def _context(context: ContextResult) -> dict[str, Any]:
 
 
 def _sites(result: Result) -> list[dict[str, Any]]:
-    found = []
-    for i, site in enumerate(result.sites):
-        criteria = {}
-        for name, criterion in result.criteria.items():
-            one = criterion.sites[i]
-            criteria[name] = {**_count(one.count), "heads": [_count(head) for head in one.heads]}
-        found.append({"site": site.name, **_values(site, "kind", "layer"), "criteria": criteria})
-    return found
+    """Return every site with the numbers of those criteria that look at it."""
+    found: dict[str, dict[str, Any]] = {}
+    for name, criterion in result.criteria.items():
+        for one in criterion.sites:
+            numbers = {**_count(one.count), "heads": [_count(head) for head in one.heads]}
+            about = {"site": one.name, **_values(one, "kind", "layer"), "criteria": {}}
+            found.setdefault(one.name, about)["criteria"][name] = numbers
+    return list(found.values())

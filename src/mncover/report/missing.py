@@ -24,6 +24,8 @@ def print_missing(missing: Missing, result: Result, console: Console) -> None:
     criterion = result.criteria[missing.criterion.name]
     share, kinds = 1 - criterion.tally.share_of_reachable, []
     for name, count in (("words", criterion.tally.word), ("attention", criterion.tally.attention)):
+        if not count.total:
+            continue
         kinds.append(f"{name} {display_percent(1 - count.share_of_reachable)} %")
     heading = RichText.assemble(("Missing", "bold"), f": {display_percent(share)} % of the ")
     heading.append(f"reachable bins of {criterion.title} are hit by no text ({', '.join(kinds)}).")
@@ -37,7 +39,7 @@ def unreached_words(missing: Missing) -> list[str]:
     positions = [gap.part or 0 for gap in found if gap.layer is None]
     parts = [_named(gap) for gap in found if gap.layer is not None]
     lines = [f"No text reaches {', '.join(parts)}."] if parts else []
-    if positions:
+    if positions and len(missing.positions) > 1:
         there = sum(gap.reachable for gap in found if gap.layer is None)
         left = sum(gap.missing for gap in missing.positions)
         lines.append(
@@ -74,7 +76,7 @@ def _worst(missing: Missing) -> Table:
     for title, gaps in (
         ("Words of", missing.layers),
         ("Attention of", missing.heads),
-        ("Words at", missing.positions),
+        ("Words at", missing.positions if len(missing.positions) > 1 else ()),
     ):
         table.add_column(title, no_wrap=True)
         table.add_column("missing %", justify="right", no_wrap=True)

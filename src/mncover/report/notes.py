@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from mncover.criteria import CRITERIA
+from mncover.criteria.binned import BINS, COVER, MNCOVER
 from mncover.data.calibration import ENOUGH, Yardstick, outside_expected, texts_enough
 from mncover.data.identity import MaskSummary
 from mncover.data.results import CriterionResult, Result
@@ -15,14 +17,20 @@ STRANGE = 0.02  # the share of values outside the ranges that is worth a warning
 def headline(result: Result, criterion: CriterionResult) -> tuple[str, str]:
     """Return a criterion's share of the reachable bins, and how it compares with the yardstick."""
     share = criterion.tally.share_of_reachable
-    shown = f"{criterion.title} {display_percent(share)} %"
+    shown, cells = f"{criterion.title} {display_percent(share)} %", cells_of(criterion)
     found = result.yardstick(criterion.name)
     if found is None:
-        return shown, " of the reachable bins"
+        return shown, f" of the reachable {cells}"
     than = "as much as"
     if not found.low <= share <= found.high:
         than = "less than" if share < found.low else "more than"
-    return shown, f" of the reachable bins: {than} {_drawn(result, found)}"
+    return shown, f" of the reachable {cells}: {than} {_drawn(result, found)}"
+
+
+def cells_of(criterion: CriterionResult) -> str:
+    """Return what a criterion's cells are called: bins, where they are sections of a range."""
+    known = CRITERIA.get(criterion.name.partition(":")[0])
+    return "bins" if known is not None and known.coding is BINS else "cells"
 
 
 def _drawn(result: Result, found: Yardstick) -> str:
@@ -40,8 +48,9 @@ def _drawn(result: Result, found: Yardstick) -> str:
 
 
 def of_all(criterion: CriterionResult) -> str:
-    """Return a criterion's share of all bins in words: the paper's definition."""
-    return f"{display_percent(criterion.tally.share)} % of all bins, as the paper counts"
+    """Return a criterion's share of all bins in words: for Cover, the paper's definition."""
+    paper = ", as the paper counts" if criterion.name in (COVER.name, MNCOVER.name) else ""
+    return f"{display_percent(criterion.tally.share)} % of all {cells_of(criterion)}{paper}"
 
 
 def little_words(result: Result) -> str:
@@ -59,10 +68,11 @@ def little_words(result: Result) -> str:
 
 def warnings_of(result: Result) -> list[str]:
     """Return what a reader must know before trusting the numbers."""
-    expected = None if result.calibration is None else outside_expected(result.calibration.lengths)
+    lengths = None if result.calibration is None else result.calibration.reaching(result.identity)
+    expected = None if lengths is None else outside_expected(lengths)
     found = []
-    if expected is not None and result.calibration is not None and expected > ENOUGH:
-        needed = texts_enough(result.calibration.lengths)
+    if expected is not None and lengths is not None and expected > ENOUGH:
+        needed = texts_enough(lengths)
         found.append(
             f"Calibrated on few texts: of another text like them about "
             f"{display_percent(expected, 1)} % of the values would lie outside the ranges. "

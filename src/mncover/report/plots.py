@@ -222,6 +222,8 @@ def layers_figure(result: Result) -> Any:
     figure, axis = _subplots(7, 3.6)
     for kind, color, label in (("hidden", BLUE, "words"), ("attention", ORANGE, "attention")):
         sites = [site for site in result.sites if site.kind == kind]
+        if not sites:
+            continue
         shares = _percents(site.count.share_of_reachable for site in sites)
         axis.plot([site.layer for site in sites], shares, "o-", color=color, label=label)
     axis.set_xlabel("layer")
@@ -235,6 +237,10 @@ def layers_figure(result: Result) -> Any:
 def heads_figure(result: Result) -> Any:
     """Return a figure of the covered share of the reachable bins of every attention head."""
     sites = [site for site in result.sites if site.kind == "attention"]
+    if not sites:
+        raise SettingsError(
+            f"{result.main.title} was measured without attention: no heads to show."
+        )
     shares = [_percents(head.share_of_reachable for head in site.heads) for site in sites]
     heads = len(shares[0])
     figure, axis = _subplots(1.6 + 0.5 * heads, 1.4 + 0.45 * len(shares))

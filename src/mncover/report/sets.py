@@ -195,7 +195,8 @@ def conclusions(cases: Cases, mine: Found, others: Sequence[Found]) -> list[str]
     lines = [dropped, f"'{mine.method}' finds {finds} than chance would ({between})."]
     if mine.method == "failing":
         lines[1] = "'failing' takes known failures first, then the most uncertain cases."
-    better = max(others[:-1], key=lambda row: row.failing, default=mine)
+    rivals = [row for row in others[:-1] if row.method != mine.method]  # as in the table
+    better = max(rivals, key=lambda row: row.failing, default=mine)
     if better.failing > mine.failing or mine.method == "failing":
         known = " without knowing them" if mine.method == "failing" else ""
         lines.append(f"'{better.method}' finds the most{known}: {better.failing:,.0f}.")

@@ -216,8 +216,7 @@ def _require_space(engine: Engine, cases: Sequence[Sequence[Text]]) -> None:
     tokens = engine.subject.encode(texts, engine.settings.max_length)
     lengths, counts = np.unique(tokens.lengths, return_counts=True)
     each = zip(lengths.tolist(), counts.tolist(), strict=True)
-    codes = sum(count * engine.layout.touched(length) for length, count in each)
-    needed = sum(engine.kernels.disk_bytes(codes, group.cells) for group in engine.groups)
+    needed = sum(count * engine.setups.code_bytes(length) for length, count in each)
     free = shutil.disk_usage(tempfile.gettempdir()).free
     if needed > free:
         raise SettingsError(

@@ -65,7 +65,7 @@ def missing_of(data: CoverageData, criterion: Measured) -> Missing:
     layers, heads = [], []
     positions: list[tuple[Rows, Rows]] = []
     each = zip(
-        data.identity.layout.sites,
+        criterion.layout.sites,
         hit_rows(data, criterion),
         reachable_rows(data, criterion),
         strict=True,
@@ -88,7 +88,7 @@ def reachable_rows(data: CoverageData, criterion: Measured) -> list[Rows]:
 
     A file that does not say is taken to reach everything up to its longest text.
     """
-    layout = data.identity.layout
+    layout = criterion.layout
     if data.calibration is not None:
         ends = np.cumsum([site.groups * site.rows for site in layout.sites])
         parts = np.split(data.calibration.reachable[criterion.name], ends[:-1])
@@ -97,7 +97,7 @@ def reachable_rows(data: CoverageData, criterion: Measured) -> list[Rows]:
     found = []
     for site in layout.sites:
         places = np.arange(site.rows)
-        future = layout.causal and site.kind == "attention"
+        future = layout.causal and site.square
         columns = places + 1 if future else np.full(site.rows, site.touched_columns(longest))
         cells = np.where(places < longest, columns * criterion.cells, 0)
         found.append(np.tile(cells, (site.groups, 1)))
@@ -111,7 +111,7 @@ def hit_rows(data: CoverageData, criterion: Measured) -> list[Rows]:
         np.bitwise_count(bits[part.start * width : part.stop * width])
         .reshape(site.groups, site.rows, -1)
         .sum(axis=2, dtype=np.int64)
-        for site, part in data.identity.layout.spans()
+        for site, part in criterion.layout.spans()
     ]
 
 

@@ -69,7 +69,7 @@ def _gain(criterion: str | None, cases: Cases, seed: int = 0) -> Array:
 def _novelty(cases: Cases, seed: int = 0) -> Array:
     identity = cases.data.identity
     touched = cases.sums(touched_neurons(identity, cases.data.table["length"]))
-    one = float(gain_share(identity.layout, identity.settings, identity.main.cells, 1, 0))
+    one = float(gain_share(identity.main.layout, identity.settings, identity.main.cells, 1, 0))
     return _gain(None, cases) / one / np.maximum(touched, 1)
 
 

@@ -238,7 +238,8 @@ def compare_sets(
 def _map(engine: Engine, window: Window, rows: NDArray[np.int64], criterion: str) -> Bits:
     bits = engine.new_bits(criterion)
     engine.unite(window, rows, bits, criterion)
-    return engine.kernels.bits_to_numpy(bits, engine.group(criterion).cells)
+    found: Bits = engine.setups.bits_to_numpy(bits, criterion)
+    return found
 
 
 def _draw(identity: Identity, criterion: Measured, maps: Sequence[Bits]) -> NDArray[np.float64]:

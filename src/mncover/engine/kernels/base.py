@@ -24,6 +24,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
 
 from mncover.criteria.base import Group
 from mncover.data import maps
@@ -59,15 +60,29 @@ class Heads(NamedTuple):
     causal: bool
     output: Tensor
 
+    def fill(self, done: int = 0) -> None:
+        """Let torch compute the output of all texts but the first `done`."""
+        shared = self.key.shape[1] != self.query.shape[1]
+        query, key, value = self.query[done:], self.key[done:], self.value[done:]
+        mixed = scaled_dot_product_attention(
+            query, key, value, scale=self.scale, is_causal=self.causal, enable_gqa=shared
+        )
+        self.output[done:] = mixed.transpose(1, 2)
+
 
 class Block(NamedTuple):
-    """The values of a batch at one site; `rows` has the place of each text in the call."""
+    """The values of a batch at one site; `rows` has the place of each text in the call.
+
+    Where tokens share their neurons a text may have several rows, and `counts` [texts] says which
+    of them count; None: all.
+    """
 
     site: Site
     length: int
     values: Array  # or Heads
     rows: Array
     keep: Array | None = None
+    counts: Tensor | None = None
 
 
 class Bounds(NamedTuple):
@@ -184,6 +199,12 @@ class Kernels(Protocol):
     def encode(self, group: Group, block: Block, bounds: Bounds, codes: Array) -> bool:
         """Write the cell of every value, or "no cell", into `codes` [texts, groups, n]."""
 
+    def scaled(self, values: Array, texts: int) -> Array:
+        """Return values [rows, groups, n] scaled to 0..1 within their text; 0 if all are equal."""
+
+    def top(self, values: Array, width: int, k: int) -> Array:
+        """Return 1 for the k largest of each `width` values, and all as large; 0 for others."""
+
     # Loops over one text's codes for all sites, flat, and a whole map.
 
     def walk(
@@ -221,6 +242,17 @@ class Kernels(Protocol):
     def fuses(self, groups: Sequence[Group]) -> bool:
         """Return whether the loops take `Heads` for some groups of criteria."""
         return False
+
+    def stacked(self, codes: Sequence[Array]) -> Array:
+        """Return arrays of codes as one, a row for each."""
+        return np.stack(codes)
+
+    def counting(self, block: Block) -> Block:
+        """Return a block of the rows that count."""
+        if block.counts is None:
+            return block
+        rows = self.as_array(block.counts)
+        return block._replace(values=block.values[rows], rows=block.rows[block.counts])
 
     def fault(self) -> tuple[Site, int] | None:
         """Return a site, and the row of a text, with a value that was not finite, if any.

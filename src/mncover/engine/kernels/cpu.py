@@ -13,8 +13,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mncover.criteria.active import Above
 from mncover.criteria.base import Group
 from mncover.criteria.binned import BINS
+from mncover.criteria.boundary import Outside
 from mncover.data import maps
 from mncover.data.layout import Layout, Site
 from mncover.engine.kernels import loops
@@ -32,7 +34,7 @@ from mncover.engine.kernels.base import (
 
 
 class CpuKernels(Kernels):
-    """Compiled loops for bins, NumPy for any other coding."""
+    """Compiled loops for bins and marks, NumPy for any other coding."""
 
     name = "cpu"
 
@@ -90,9 +92,21 @@ class CpuKernels(Kernels):
         given = (block.values, low, high)
         if group.coding is BINS:
             return bool(loops.encode(*given, group.cells, codes, none))
+        if (marks := _marks(group)) is not None:
+            return bool(loops.encode_marks(*given, *marks, codes, none))
         found = group.coding.codes(np, *given, group.cells)
         codes[:] = np.where(found >= 0, found, none)
         return _finite(block.values)
+
+    def scaled(self, values: Array, texts: int) -> Array:
+        out = np.empty_like(values)
+        loops.scale(values.reshape(texts, -1), out.reshape(texts, -1))
+        return out
+
+    def top(self, values: Array, width: int, k: int) -> Array:
+        out = np.empty_like(values)
+        loops.top(values.reshape(-1, width), min(k, width), out.reshape(-1, width))
+        return out
 
     def walk(
         self, codes: Array, length: int, cells: int, bits: Array, store: bool
@@ -122,11 +136,20 @@ def _hit(
     if group.coding is BINS:
         kept = None if masked is None else keep
         return bool(loops.hit(*given, group.cells, bits[0], masked, kept))
+    if (marks := _marks(group)) is not None and masked is None:
+        return bool(loops.mark(*given, *marks, bits[0]))
     codes = group.coding.codes(np, *given, group.cells)
     _store(codes, bits[0])
     if masked is not None:
         _store(_counting(codes, keep), masked)
     return _finite(given[0])
+
+
+def _marks(group: Group) -> tuple[int, float] | None:
+    """Return how the compiled loops mark values for a group, if they do."""
+    if isinstance(group.coding, Outside):
+        return loops.BOTH_SIDES if group.coding.below else loops.TOO_HIGH, 0.0
+    return (loops.ABOVE, group.coding.threshold) if isinstance(group.coding, Above) else None
 
 
 def _store(codes: NDArray[np.int64], bits: Array) -> None:

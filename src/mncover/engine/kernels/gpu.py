@@ -16,7 +16,6 @@ import torch
 import triton.language as tl
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention
 
 from mncover.criteria.base import Group
 from mncover.criteria.binned import BINS
@@ -278,7 +277,7 @@ class TritonKernels(TorchKernels):
         # Long texts, and the copies behind a small batch, which nobody reads.
         done = texts if whole else 0
         if done < len(heads.query):
-            _fill_output(heads, done)
+            heads.fill(done)
 
     def _planned(self, job: Job, length: int, heads: Heads, odd: Any) -> Launch:
         """Return how attention is launched: as for the layer before, if that was alike."""
@@ -386,13 +385,3 @@ def _padded(width: int) -> int:
 def _precision() -> str:
     """Return how single-precision products round: as the user told torch."""
     return "ieee" if torch.get_float32_matmul_precision() == "highest" else "tf32"
-
-
-def _fill_output(heads: Heads, done: int) -> None:
-    """Let torch compute the output of all texts but the first `done`."""
-    shared = heads.key.shape[1] != heads.query.shape[1]
-    query, key, value = heads.query[done:], heads.key[done:], heads.value[done:]
-    mixed = scaled_dot_product_attention(
-        query, key, value, scale=heads.scale, is_causal=heads.causal, enable_gqa=shared
-    )
-    heads.output[done:] = mixed.transpose(1, 2)

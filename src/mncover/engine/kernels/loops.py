@@ -112,6 +112,101 @@ def encode(values: Any, low: Any, high: Any, bins: int, codes: Any, none: int) -
     return finite
 
 
+# How values become marks, for codings that ask whether a value lies outside or above.
+BOTH_SIDES, TOO_HIGH, ABOVE = 0, 1, 2
+
+
+@_compiled
+def mark(values: Any, low: Any, high: Any, mode: int, threshold: float, bits: Any) -> bool:
+    """Set the bits of values below or above their range, or above a threshold."""
+    finite = True
+    texts, groups, size = values.shape
+    for g in range(groups):
+        lo, hi, out = low[g], high[g], bits[g]
+        for t in range(texts):
+            row = values[t, g]
+            if mode == BOTH_SIDES:
+                for i in range(size):
+                    under, over = row[i] < lo[i], row[i] > hi[i]
+                    bit = np.uint16(under) | (np.uint16(over) << np.uint16(1))
+                    out[i] |= bit if lo[i] <= hi[i] else np.uint16(0)
+                    finite &= abs(row[i]) <= FLOAT32_MAX
+            elif mode == TOO_HIGH:
+                for i in range(size):
+                    out[i] |= np.uint16((row[i] > hi[i]) & (lo[i] <= hi[i]))
+                    finite &= abs(row[i]) <= FLOAT32_MAX
+            else:
+                for i in range(size):
+                    out[i] |= np.uint16(row[i] > threshold)
+                    finite &= abs(row[i]) <= FLOAT32_MAX
+    return finite
+
+
+@_compiled
+def encode_marks(
+    values: Any, low: Any, high: Any, mode: int, threshold: float, codes: Any, none: int
+) -> bool:
+    """Write the cell of every such value, or `none`, into `codes` [texts, groups, n]."""
+    finite = True
+    texts, groups, size = values.shape
+    for g in range(groups):
+        lo, hi = low[g], high[g]
+        for t in range(texts):
+            row, out = values[t, g], codes[t, g]
+            if mode == BOTH_SIDES:
+                for i in range(size):
+                    outside = 1 if row[i] > hi[i] else 0 if row[i] < lo[i] else none
+                    out[i] = outside if lo[i] <= hi[i] else none
+                    finite &= abs(row[i]) <= FLOAT32_MAX
+            elif mode == TOO_HIGH:
+                for i in range(size):
+                    out[i] = 0 if (row[i] > hi[i]) & (lo[i] <= hi[i]) else none
+                    finite &= abs(row[i]) <= FLOAT32_MAX
+            else:
+                for i in range(size):
+                    out[i] = 0 if row[i] > threshold else none
+                    finite &= abs(row[i]) <= FLOAT32_MAX
+    return finite
+
+
+@_compiled
+def scale(values: Any, out: Any) -> None:
+    """Scale the values of each text [texts, n] to 0..1 between their least and their largest."""
+    texts, size = values.shape
+    for t in range(texts):
+        row, to = values[t], out[t]
+        least, most = row[0], row[0]
+        for i in range(size):
+            least = row[i] if row[i] < least else least
+            most = row[i] if row[i] > most else most
+        start, span = np.float64(least), np.float64(most) - np.float64(least)
+        span = span if span != 0 else 1.0
+        for i in range(size):
+            to[i] = (np.float64(row[i]) - start) / span
+
+
+@_compiled
+def top(values: Any, k: int, out: Any) -> None:
+    """Write 1 for the k largest values of each row [rows, n], and all as large; 0 for others."""
+    rows, size = values.shape
+    best = np.empty(k, dtype=values.dtype)
+    for r in range(rows):
+        row, to = values[r], out[r]
+        best[:] = -np.inf
+        for i in range(size):
+            v = row[i]
+            if v > best[k - 1]:
+                at = k - 1
+                while at > 0 and best[at - 1] < v:
+                    best[at] = best[at - 1]
+                    at -= 1
+                best[at] = v
+        least = best[k - 1]
+        for i in range(size):
+            # What is not finite stays so, to be found.
+            to[i] = row[i] - row[i] + (1.0 if row[i] >= least else 0.0)
+
+
 @_compiled
 def pack_halves(codes: Any, packed: Any) -> None:
     """Put rows of codes below 16 two in a byte: [rows, n] into [rows, (n + 1) // 2]."""
@@ -147,7 +242,7 @@ def unpack_halves(packed: Any, sizes: Any, codes: Any) -> None:
 
 # The two below take one text's codes for all sites, [touched slots], one site after the other,
 # and a whole flat map. `table` is `maps.site_table`: first integer, groups, integers from a row of
-# neurons to the next, rows, columns, and 1 for attention.
+# neurons to the next, rows, columns, and 1 for attention, 2 for its statistics.
 
 
 @_compiled
@@ -185,7 +280,7 @@ def walk(
     """Return how many hidden and attention bins of one text are new; `store` adds them."""
     new_hidden, new_attention, at = 0, 0, 0
     for first, groups, stride, rows, columns, attention in table:
-        width = length if attention else columns
+        width = length if attention == 1 else columns
         new = 0
         for g in range(groups):
             for t in range(length):
@@ -214,11 +309,11 @@ def mask_codes(
     """
     at = 0
     for _, groups, _, _, columns, attention in table:
-        width = length if attention else columns
+        width = length if attention == 1 else columns
         for _ in range(groups):
             for t in range(length):
                 source, target, pairs = codes[at : at + width], out[at : at + width], keep_pairs[t]
-                if attention:
+                if attention == 1:
                     for i in range(width):
                         target[i] = source[i] if pairs[i] else none
                 elif keep_tokens[t]:
@@ -232,7 +327,7 @@ def mask_codes(
 def copy_touched(table: Any, length: int, per_neuron: int, source: Any, target: Any) -> None:
     """Copy the part of a map that a text of `length` tokens can touch."""
     for first, groups, stride, rows, columns, attention in table:
-        width = (length if attention else columns) * per_neuron
+        width = (length if attention == 1 else columns) * per_neuron
         for g in range(groups):
             for t in range(length):
                 start = first + (g * rows + t) * stride

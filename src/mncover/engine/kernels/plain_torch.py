@@ -71,6 +71,9 @@ class TorchKernels(WindowKernels):
     def as_array(self, tensor: Tensor) -> Tensor:
         return tensor.contiguous()
 
+    def stacked(self, codes: Sequence[Tensor]) -> Tensor:
+        return torch.stack(list(codes))
+
     def new_store(self) -> CodeStore:
         return MemoryStore()
 
@@ -106,6 +109,17 @@ class TorchKernels(WindowKernels):
         found = self._codes(group, block, bounds)
         codes.copy_(torch.where(found >= 0, found, no_cell(group.cells)))
         return self._checked(block)
+
+    def scaled(self, values: Tensor, texts: int) -> Tensor:
+        by_text = values.double().reshape(texts, -1)
+        least, most = by_text.aminmax(dim=1, keepdim=True)
+        span = torch.where(most == least, 1.0, most - least)
+        return ((by_text - least) / span).float().view(values.shape)
+
+    def top(self, values: Tensor, width: int, k: int) -> Tensor:
+        rows = values.float().view(-1, width)
+        least = rows.topk(min(k, width), dim=1).values[:, -1:]
+        return torch.where(rows.isfinite(), (rows >= least).float(), rows).view(values.shape)
 
     def _codes(self, group: Group, block: Block, bounds: Bounds) -> Tensor:
         """Return the cells [texts, groups, n] of a block's values, -1 for none."""
