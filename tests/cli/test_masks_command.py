@@ -214,6 +214,17 @@ def test_table_five_is_reproduced_as_text_csv_and_json(
         (("MODEL",), "--train FILE"),
         (("MODEL", "--train", "TRAIN", "--plot", "x.png"), "--plot draws the curve of a --sweep"),
         (("MODEL", "--train", "TRAIN", "--set", "epoch=1"), "no setting 'epoch'"),
+        (("MODEL", "--train", "TRAIN", "--pairs", "all"), "must be attention or messages"),
+        (("MODEL", "--train", "TRAIN", "--paper", "--pairs", "attention"), "drop --paper or"),
+        (
+            ("MODEL", "--train", "TRAIN", "--pairs", "messages", "--pairs-kept", "0.2"),
+            "`pairs_kept` is for --pairs attention",
+        ),
+        (("MODEL", "--train", "TRAIN", "--sweep", "pairs=attention"), "cannot change `pairs`"),
+        (
+            ("MODEL", "--train", "TRAIN", "--sweep", "start_message=0.1"),
+            "`start_message` is for --pairs messages",
+        ),
         (("MODEL", "--train", "TRAIN", "--sweep", "epochs"), "a sweep is NAME=V1,V2"),
         (("MODEL", "--train", "TRAIN", "--unseen", "maybe"), "`unseen` is keep, drop, words"),
         (
@@ -241,10 +252,10 @@ def test_interrupted_learning_says_how_to_resume(
 
     step = Learner.step
 
-    def interrupted(self: Learner, rows: list[int], number: int, pace: float) -> None:
+    def interrupted(self: Learner, rows: list[int], number: int, done: float) -> None:
         if number == 5:
             raise KeyboardInterrupt
-        step(self, rows, number, pace)
+        step(self, rows, number, done)
 
     monkeypatch.setattr(Learner, "step", interrupted)
     command = ["masks", str(material.model), "--train", str(material.train), *LEARN[:-1]]

@@ -19,15 +19,20 @@ from mncover.engine.batches import batches_by_length
 from mncover.engine.loading import fingerprint_model
 from mncover.engine.subject import Subject
 from mncover.errors import MaskError, SettingsError, TextError
+from mncover.masks.cut import RAMP
 from mncover.masks.learning import Learner, frozen, learn_masks
 from mncover.masks.masks import Masks
 from mncover.masks.settings import LearningSettings, chosen_settings
 from mncover.masks.wimask import Logits, agreement, fidelity_on, inserted, predict
 from tests import tiny
 
-QUICK = LearningSettings(epochs=2, batch_size=16, held_out=20, max_length=20, word_hidden=8)
+SMALL: Any = {"epochs": 2, "batch_size": 16, "held_out": 20, "max_length": 20, "word_hidden": 8}
+QUICK = replace(LearningSettings(), **SMALL)
+MESSAGES = replace(LearningSettings.messages(), **SMALL)
+WAYS = pytest.mark.parametrize("settings", [QUICK, MESSAGES], ids=["attention", "messages"])
 CLASSIFIERS = ["bert", "roberta", "distilbert", "albert", "electra", "deberta", "modernbert"]
 CLASSIFIERS += ["llama_classifier", "bart_classifier"]
+GATED = [name for name in CLASSIFIERS if name not in ("deberta", "bart_classifier")]
 
 
 def subject_of(name: str = "bert") -> Subject:
@@ -57,16 +62,23 @@ def test_the_terms_of_the_loss_by_hand() -> None:
     assert float(learner.regulariser(logits).detach()) == pytest.approx(expected, abs=1e-5)
 
 
-@pytest.mark.parametrize("name", CLASSIFIERS)
-def test_learning_leaves_the_model_bit_for_bit_as_it_was(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [*((name, MESSAGES) for name in CLASSIFIERS), *((name, QUICK) for name in GATED)],
+)
+def test_learning_leaves_the_model_bit_for_bit_as_it_was(
+    name: str, settings: LearningSettings
+) -> None:
     subject = subject_of(name)
     subject.model.train()
+    attention = subject.model.config._attn_implementation
     before, state = (
         fingerprint_model(subject.model),
         {n: (p.requires_grad, p.grad) for n, p in subject.model.named_parameters()},
     )
-    masks = learn_masks(Masks, subject, tiny.texts(40, 1), replace(QUICK, epochs=1))
+    masks = learn_masks(Masks, subject, tiny.texts(40, 1), replace(settings, epochs=1))
     assert fingerprint_model(subject.model) == before
+    assert subject.model.config._attn_implementation == attention
     assert subject.model.training
     for parameter, (wanted, grad) in state.items():
         now = subject.model.get_parameter(parameter)
@@ -76,12 +88,13 @@ def test_learning_leaves_the_model_bit_for_bit_as_it_was(name: str) -> None:
     assert 0 <= masks.facts["held-out fidelity"] <= 1
 
 
-def test_gradients_reach_pairs_message_and_word_network_and_nothing_else() -> None:
-    learner = learner_of()
+@WAYS
+def test_gradients_reach_the_whole_layer_and_nothing_else(settings: LearningSettings) -> None:
+    learner = learner_of(settings)
     with frozen(learner.subject):
         before = {n: p.detach().clone() for n, p in learner.layer.named_parameters()}
         for number in range(3):  # the first step moves the network's last layer away from zero
-            learner.step(learner._steps()[number], number, 1.0)
+            learner.step(learner._steps()[number], number, 0.0)
         for name, parameter in learner.layer.named_parameters():
             assert parameter.grad is not None, name
             assert parameter.grad.abs().sum() > 0, name
@@ -97,10 +110,13 @@ def test_texts_of_pairs_are_learnt_from_too() -> None:
     assert masks.word_counts.sum() > 0
 
 
-def test_the_same_seed_learns_the_same_and_another_seed_something_else() -> None:
+@WAYS
+def test_the_same_seed_learns_the_same_and_another_seed_something_else(
+    settings: LearningSettings,
+) -> None:
     texts = tiny.texts(60, 1)
-    one, two = (learn_masks(Masks, subject_of(), texts, QUICK) for _ in range(2))
-    other = learn_masks(Masks, subject_of(), texts, replace(QUICK, seed=1))
+    one, two = (learn_masks(Masks, subject_of(), texts, settings) for _ in range(2))
+    other = learn_masks(Masks, subject_of(), texts, replace(settings, seed=1))
     np.testing.assert_array_equal(one.word_scores, two.word_scores)
     np.testing.assert_array_equal(one.pair_scores, two.pair_scores)
     assert not np.array_equal(one.word_scores, other.word_scores)
@@ -112,36 +128,37 @@ def saves_always(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resume, "SHARE", 0.0)
 
 
+@WAYS
 @pytest.mark.usefixtures("saves_always")
 def test_interrupted_learning_resumes_and_ends_with_the_same_masks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    settings: LearningSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     texts, said = tiny.texts(60, 1), list[str]()
     unfinished = Unfinished(tmp_path / "m.partial", "learning run", said.append)
-    whole = learn_masks(Masks, subject_of(), texts, QUICK)
+    whole = learn_masks(Masks, subject_of(), texts, settings)
     step = Learner.step
 
-    def interrupted(self: Learner, rows: list[int], number: int, pace: float) -> None:
+    def interrupted(self: Learner, rows: list[int], number: int, done: float) -> None:
         if number == 20:
             raise KeyboardInterrupt
-        step(self, rows, number, pace)
+        step(self, rows, number, done)
 
     monkeypatch.setattr(Learner, "step", interrupted)
     with pytest.raises(KeyboardInterrupt), unfinished.announced():
-        learn_masks(Masks, subject_of(), texts, QUICK, unfinished=unfinished)
+        learn_masks(Masks, subject_of(), texts, settings, unfinished=unfinished)
     calls, advanced = list[int](), list[int]()
 
-    def counting(self: Learner, rows: list[int], number: int, pace: float) -> None:
+    def counting(self: Learner, rows: list[int], number: int, done: float) -> None:
         calls.append(number)
-        step(self, rows, number, pace)
+        step(self, rows, number, done)
 
     monkeypatch.setattr(Learner, "step", counting)
-    again = learn_masks(Masks, subject_of(), texts, QUICK, advanced.append, unfinished)
+    again = learn_masks(Masks, subject_of(), texts, settings, advanced.append, unfinished)
     assert min(calls) == 20  # nothing that was finished is done twice
     assert len(advanced) == 1 + len(calls)
     np.testing.assert_array_equal(again.word_scores, whole.word_scores)
     np.testing.assert_array_equal(again.pair_scores, whole.pair_scores)
-    np.testing.assert_array_equal(again.message, whole.message)
+    np.testing.assert_array_equal(again.message, whole.message)  # None, if there are none
     assert unfinished.path.exists()  # until the caller has saved the masks
     assert said == [
         f"Unfinished work is in {unfinished.path}: run the same command to resume.",
@@ -209,7 +226,7 @@ def test_the_state_of_learning_comes_back_whole(tmp_path: Path) -> None:
     one, two, path = learner_of(), learner_of(), tmp_path / "state"
     with frozen(one.subject):
         for number in range(3):
-            one.step(one._steps()[number], number, 1.0)
+            one.step(one._steps()[number], number, 0.0)
     assert one.progress.step == 3
     best = {name: value + 1 for name, value in one.layer.state_dict().items()}
     one.progress = replace(one.progress, looked=2, best=0.5, kept=best)
@@ -228,7 +245,7 @@ def test_the_state_of_learning_comes_back_whole(tmp_path: Path) -> None:
 
 def test_learning_stops_when_held_out_fidelity_no_longer_rises() -> None:
     steps: list[int] = []
-    settings = replace(QUICK, epochs=50, patience=2, words_kept=1.0)
+    settings = replace(MESSAGES, epochs=50, patience=2, words_kept=1.0)
     learner = learner_of(settings)
     learner.held_out_fidelity = lambda: 0.5  # type: ignore[method-assign]
     with frozen(learner.subject):
@@ -236,6 +253,22 @@ def test_learning_stops_when_held_out_fidelity_no_longer_rises() -> None:
     total = len(learner._steps())
     interval = total // (50 * 4)
     assert len(steps) - 1 == 3 * interval  # the first look is the best, two more are patient
+
+
+def test_the_layer_is_not_judged_before_it_keeps_as_few_pairs_as_asked() -> None:
+    looks: list[int] = []
+    learner = learner_of(replace(QUICK, words_kept=1.0, patience=100))
+
+    def fidelity() -> float:
+        looks.append(learner.progress.step)
+        return 0.5
+
+    learner.held_out_fidelity = fidelity  # type: ignore[method-assign]
+    with frozen(learner.subject):
+        learner.fit(lambda n: None)
+    total = len(learner._steps())
+    assert len(looks) == 3  # of eight in two epochs
+    assert looks[0] >= RAMP * total
 
 
 def planted_texts(n: int, seed: int) -> list[str]:
@@ -275,7 +308,7 @@ def planted() -> Subject:
 
 def test_the_words_that_decide_are_found(planted: Subject) -> None:
     settings = replace(
-        QUICK, epochs=12, words_kept=0.3, sparse_words=0.3, word_rate=0.01, held_out=60
+        MESSAGES, epochs=12, words_kept=0.3, sparse_words=0.3, word_rate=0.01, held_out=60
     )
     masks = learn_masks(Masks, planted, planted_texts(600, 4), settings)
     score = dict(zip(masks.words, masks.word_scores, strict=True))
@@ -291,9 +324,12 @@ def test_the_words_that_decide_are_found(planted: Subject) -> None:
     assert fidelity > fidelity_on(planted, rolled, tests, 20) + 0.1
 
 
-def test_masks_that_keep_everything_and_send_no_message_have_full_fidelity() -> None:
+@WAYS
+def test_masks_that_keep_everything_and_send_no_message_have_full_fidelity(
+    settings: LearningSettings,
+) -> None:
     subject, texts = subject_of(), tiny.texts(50, 1)
-    masks = learn_masks(Masks, subject, texts, QUICK)
+    masks = learn_masks(Masks, subject, texts, settings)
     everything = replace(masks.with_thresholds(0.0, 0.0), message=None)
     assert fidelity_on(subject, everything, texts, 20) == 1.0
 
@@ -313,8 +349,9 @@ def test_fidelity_is_the_share_of_equal_predictions() -> None:
     assert agreement(subject, masks, tokens, plain) == expected
 
 
-def test_masks_are_learnt_where_no_pair_is_frequent_enough() -> None:
-    masks = learn_masks(Masks, subject_of(), tiny.texts(30, 1), replace(QUICK, min_count=10**6))
+@WAYS
+def test_masks_are_learnt_where_no_pair_is_frequent_enough(settings: LearningSettings) -> None:
+    masks = learn_masks(Masks, subject_of(), tiny.texts(30, 1), replace(settings, min_count=10**6))
     assert len(masks.pair_keys) == 0
     assert masks.summary().pairs == 0
     assert fidelity_on(subject_of(), masks, tiny.texts(10, 2), 20) >= 0
@@ -327,6 +364,9 @@ def test_what_cannot_be_learnt_is_refused() -> None:
     half.model.half()
     with pytest.raises(MaskError, match="float16"):
         learn_masks(Masks, half, tiny.texts(5), QUICK)
+    for name, why in (("deberta", "does not take another"), ("bart_classifier", "its decoder")):
+        with pytest.raises(MaskError, match=rf"gated \(.*{why}.*\): .* --pairs messages\.$"):
+            learn_masks(Masks, subject_of(name), tiny.texts(5), QUICK)
     with pytest.raises(TextError, match="at least two texts"):
         learn_masks(Masks, subject_of(), ["good"], QUICK)
     broken = subject_of()
@@ -339,17 +379,26 @@ def test_settings_are_checked_and_read_from_text() -> None:
     assert chosen_settings(False, ["epochs=3", "pair-rate=0.1", "texts=all"]) == replace(
         LearningSettings(), epochs=3, pair_rate=0.1, texts=None
     )
+    assert chosen_settings(False, ["pairs=messages"]) == LearningSettings.messages()
     paper = chosen_settings(True, [])
+    assert paper.pairs == "messages"
     assert {paper.word_rate, paper.pair_rate, paper.message_rate} == {1e-5}
     assert {paper.kl_pairs, paper.kl_words, paper.sparse_pairs} == {0.001}
     assert paper.sparse_words == 0
     for text, message in (
-        ("epoch=3", "no setting 'epoch'; known are texts, epochs"),
+        ("epoch=3", "no setting 'epoch'; known are pairs, texts"),
         ("epochs=x", "`epochs` cannot be 'x'"),
         ("epochs=0", "`epochs` must be a whole number from 1"),
         ("words_kept=1.5", "`words_kept` must be a number from 0 to 1"),
         ("word_rate=nan", "`word_rate` must be a number"),
-        ("normalisation=sum", "`normalisation` must be mean or symmetric"),
+        ("pairs=both", "`pairs` must be attention or messages"),
+        ("normalisation=symmetric", "`normalisation` is for --pairs messages, not attention"),
     ):
         with pytest.raises(SettingsError, match=message):
             chosen_settings(False, [text])
+    with pytest.raises(SettingsError, match="`normalisation` must be mean or symmetric"):
+        chosen_settings(False, ["pairs=messages", "normalisation=sum"])
+    with pytest.raises(SettingsError, match="`pairs_kept` is for --pairs attention"):
+        chosen_settings(True, ["pairs_kept=0.5"])
+    with pytest.raises(SettingsError, match="the paper's settings pass messages"):
+        chosen_settings(True, ["pairs=attention"])

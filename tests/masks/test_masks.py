@@ -108,7 +108,13 @@ def masks_of(seed: int = 0) -> Masks:
 
 
 def test_saved_masks_come_back_whole(tmp_path: Path) -> None:
-    masks = replace(masks_of(), unseen="drop", word_threshold=0.25, normalisation="symmetric")
+    masks = replace(
+        masks_of(),
+        unseen="drop",
+        word_threshold=0.25,
+        pairs="attention",
+        normalisation="symmetric",
+    )
     masks.save(tmp_path / "m.safetensors")
     again = Masks.load(tmp_path / "m.safetensors")
     for name, value in vars(masks).items():
@@ -119,6 +125,17 @@ def test_saved_masks_come_back_whole(tmp_path: Path) -> None:
             assert getattr(again, name) == value
     assert again.fingerprint == masks.fingerprint
     assert again.summary().to_json() == masks.summary().to_json()
+
+
+def test_masks_of_the_first_format_decide_in_messages(tmp_path: Path) -> None:
+    path = tmp_path / "m.safetensors"
+    masks_of().save(path)
+    with safe_open(path, framework="np") as file:
+        metadata = json.loads(file.metadata()["mncover_masks"])
+    del metadata[CHECKSUM], metadata["pairs"]
+    text = json.dumps(metadata | {"format": 1})
+    save_file(load_file(path), path, {"mncover_masks": text})
+    assert Masks.load(path).pairs == "messages"
 
 
 def test_masks_that_are_cut_elsewhere_have_no_measured_fidelity() -> None:
@@ -153,9 +170,10 @@ def tensor(name: str, value: Any) -> Any:
 
 
 BAD = {
-    "a newer version": (header(format=2), "newer mncover.*upgrade"),
+    "a newer version": (header(format=3), "newer mncover.*upgrade"),
     "an unknown policy": (header(unseen="perhaps"), "unseen must be one of keep, drop, words"),
     "a threshold of nonsense": (header(word_threshold=7), "word_threshold must be a number"),
+    "another way": (header(pairs="x"), "pairs must be one of attention, messages"),
     "another normalisation": (header(normalisation="x"), "normalisation must be one of mean"),
     "words of another number": (tensor("words", np.frombuffer(b'["a"]', np.uint8)), "wrong type"),
     "words that are no JSON": (tensor("words", np.frombuffer(b"[", np.uint8)), "damaged"),

@@ -7,6 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, cast, get_args
 
+from rich.console import Console
+
 from mncover.cli import options as o
 from mncover.cli.checks import check_paths
 from mncover.cli.options import Config, argument, listed, option, written
@@ -20,6 +22,11 @@ from mncover.report.screen import Screen
 from mncover.types import display_percent
 
 TEST = "Texts to measure fidelity on, besides those held out."
+PAIRS = "Where pairs are learnt: attention, or messages as in the paper. [attention]"
+LEARNT_IN = {
+    "attention": "Pairs were learnt in the model's attention.",
+    "messages": "Pairs were learnt in messages between words, and mean little.",
+}
 UNSEEN = "Whether words and pairs that training did not see count: keep, drop, words. [keep]"
 WORDS = "Do not learn: keep the words in this file, one per line."
 SCORES = "Do not learn: keep words by their scores, 0 to 1, in this JSON file."
@@ -37,6 +44,10 @@ def masks(
     test: Annotated[Path | None, option(TEST, "FILE")] = None,
     texts: Annotated[int | None, option("Learn from a sample of N texts. [40000]", "N")] = None,
     words_kept: Annotated[float | None, option("Target share of words to keep. [0.745]")] = None,
+    pairs: Annotated[str | None, option(PAIRS)] = None,
+    pairs_kept: Annotated[
+        float | None, option("Share of pairs to keep in attention. [0.3]")
+    ] = None,
     seed: Annotated[int | None, option("Seed of everything random. [0]")] = None,
     setting: o.Setting = None,
     paper: o.PaperSettings = False,
@@ -53,7 +64,7 @@ def masks(
 ) -> None:
     """Learn which words and pairs of words matter to a classifier, or show what was learnt."""
     if show is not None:
-        Screen().print(describe_masks(Masks.load(show).summary(top)))
+        _show(Screen(), Masks.load(show), top)
         return
     if model is None:
         raise SettingsError("give a MODEL to learn masks for, or --show FILE (see --help).")
@@ -61,6 +72,8 @@ def masks(
         "max_length": config.max_length,
         "texts": texts,
         "words_kept": words_kept,
+        "pairs": pairs,
+        "pairs_kept": pairs_kept,
         "seed": seed,
     }
     named = [f"{name}={value}" for name, value in given.items() if value is not None]
@@ -86,15 +99,20 @@ def masks(
     else:
         learn = partial(learn_to_file, quiet=quiet, unseen=cast("Unseen | None", unseen))
         found = learn(subject, o.train_texts(config), settings, output)
-    summary = found.summary(top)
-    console.print(describe_masks(summary))
-    if keep_all(summary):
+    _show(console, found, top)
+    if keep_all(found.summary()):
         console.print(f"Warning: {KEEP_ALL} Raise sparse_words and sparse_pairs with --set.")
     say = partial(console.print, soft_wrap=True, markup=False)
     if test is not None:
         share = display_percent(fidelity_on(subject, found, judged, settings.max_length))
         say(f"Fidelity on {test}: {share} %")
     say(f"The masks are {output}. Use them with: mncover run MODEL SUITE --masks {output}")
+
+
+def _show(console: Console, masks: Masks, top: int) -> None:
+    console.print(describe_masks(masks.summary(top)))
+    if len(masks.pair_keys):
+        console.print(LEARNT_IN[masks.pairs])
 
 
 def _check(

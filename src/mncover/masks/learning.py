@@ -24,10 +24,13 @@ from mncover.data.interrupts import held_back
 from mncover.data.schema import Number, Whole, check_shape
 from mncover.data.tensors import read_tensors, write_tensors
 from mncover.engine.batches import Tokens, batches_by_length
+from mncover.engine.gating import GATED, check_gating, gating
 from mncover.engine.loading import fingerprint_model
 from mncover.engine.masking import PairTable
 from mncover.engine.subject import Subject
 from mncover.errors import MaskError, TextError
+from mncover.masks.cut import RAMP, cut_at, exact_cut
+from mncover.masks.paid import attention_paid
 from mncover.masks.settings import FIDELITY, LearningSettings
 from mncover.masks.vocabulary import count_pairs, vocabulary
 from mncover.masks.wimask import (
@@ -97,7 +100,10 @@ def learn_masks(
     if subject.dtype == torch.float16:
         raise MaskError("gradients vanish in float16: learn masks with --dtype float32.")
     subject.check_length(settings.max_length)
-    with frozen(subject):
+    attention = settings.pairs == "attention"
+    if attention:
+        check_gating(subject)
+    with frozen(subject, GATED if attention else "eager"):
         learner = Learner(make, subject, texts, settings)
         with learner.saving(unfinished):
             learner.fit(advance, unfinished)
@@ -113,9 +119,9 @@ def learn_masks(
 
 
 @contextmanager
-def frozen(subject: Subject) -> Iterator[None]:
+def frozen(subject: Subject, attention: str = "eager") -> Iterator[None]:
     """Put a model into evaluation mode, without gradients for its weights, and back."""
-    with subject.measuring(), ExitStack() as undo:
+    with subject.measuring(attention), ExitStack() as undo:
         for weight in [p for p in subject.model.parameters() if p.requires_grad]:
             undo.callback(weight.requires_grad_, True)
             weight.requires_grad_(False)
@@ -153,9 +159,7 @@ class Learner:
         table, width = PairTable(keys, always, n_words), self.embeddings.shape[1]
         scale = 1.0 / float(self.embeddings.float().std())
         self.layer = layer = WIMask(table, width, scale, settings)
-        words = [layer.word_hidden, layer.word_weight, layer.word_bias]
-        parts = ([layer.pair_logits], [layer.message], words)
-        self._rates = (settings.pair_rate, settings.message_rate, settings.word_rate)
+        self._rates, parts = _parts(layer, settings)
         self.optimizer = torch.optim.Adam([{"params": part} for part in parts])
         self.progress = Progress()
 
@@ -173,16 +177,17 @@ class Learner:
     def fit(self, advance: Advance, unfinished: Unfinished | None = None) -> None:
         """Train until the epochs are over or held-out fidelity no longer rises."""
         steps = self._steps()
-        interval = max(1, len(steps) // (self.settings.epochs * LOOKS_PER_EPOCH))
         if unfinished is not None:
             unfinished.load(self.read, lambda progress: f"{progress.step:,} steps")
-            self._look(interval)  # an interrupt may have come in between
+            self._look(len(steps))  # an interrupt may have come in between
+        if not self.progress.step:
+            self._start()
         advance(sum(len(rows) for rows in steps[: self.progress.step]))
         while self.progress.step < len(steps) and self.progress.stale < self.settings.patience:
             number = self.progress.step
-            self.step(steps[number], number, 1 - number / len(steps))
+            self.step(steps[number], number, number / len(steps))
             advance(len(steps[number]))
-            self._look(interval)
+            self._look(len(steps))
             if unfinished is not None and unfinished.is_time:
                 unfinished.save(self.write)
         if self.progress.kept is not None:
@@ -198,19 +203,31 @@ class Learner:
                 unfinished.save(self.write)
             raise
 
-    def _look(self, interval: int) -> None:
+    def _start(self) -> None:
+        """Let pairs start from the attention that the model pays them."""
+        if self.settings.pairs == "attention" and self.settings.start_attention:
+            paid = attention_paid(self.subject, self.train.tokens, self.layer.table)
+            with torch.no_grad():
+                self.layer.pair_logits.add_(self.settings.start_attention * paid)
+
+    def _look(self, steps: int) -> None:
         """Judge the layer on held-out texts now and then, once it masks out as many as asked."""
-        progress = self.progress
-        if progress.step % interval or progress.looked == progress.step:
+        progress, interval = self.progress, steps // (self.settings.epochs * LOOKS_PER_EPOCH)
+        if progress.step % max(1, interval) or progress.looked == progress.step:
             return
         now = replace(progress, looked=progress.step)
-        if self.words_kept() <= self.settings.words_kept + NEARLY:
+        if self._complete(progress.step / steps):
             fidelity = self.held_out_fidelity()
             now = replace(now, stale=now.stale + 1)
             if fidelity > now.best:
                 state = {name: value.clone() for name, value in self.layer.state_dict().items()}
                 now = replace(now, best=fidelity, stale=0, kept=state)
         self.progress = now
+
+    def _complete(self, done: float) -> bool:
+        """Return whether as many words, and pairs, are masked out as asked."""
+        pairs = self.settings.pairs == "messages" or done >= RAMP
+        return pairs and self.words_kept() <= self.settings.words_kept + NEARLY
 
     def write(self, path: Path) -> None:
         """Write everything that learning needs to resume: tensors, never a pickle."""
@@ -253,23 +270,14 @@ class Learner:
             steps += [order[batches[place]].tolist() for place in random.permutation(len(batches))]
         return steps
 
-    def step(self, rows: list[int], number: int, pace: float) -> None:
-        """Learn from one batch, with `pace` times the learning rates."""
+    def step(self, rows: list[int], number: int, done: float) -> None:
+        """Learn from one batch, when a share `done` of the steps is done; rates fall with it."""
         for group, rate in zip(self.optimizer.param_groups, self._rates, strict=True):
-            group["lr"] = rate * pace
-        subject, settings, seen = self.subject, self.settings, list[Logits]()
-        random = torch.Generator(subject.device).manual_seed(settings.seed * 1_000_003 + number)
-
-        def change(ids: Tensor, embeddings: Tensor) -> Tensor:
-            seen.append(self.layer.logits(ids, embeddings))
-            drawn = seen[-1].draw(settings.temperature, random)
-            return pass_through(embeddings, *drawn, self.layer.message, settings.normalisation)
-
-        inputs = subject.tensors(self.train.tokens.take(rows))
-        with inserted(subject, change):
-            answer = subject.model(**inputs).logits.float()
-        target = torch.from_numpy(self.train.targets[rows]).to(subject.device)
-        loss = cross_entropy(answer, target) + self.regulariser(seen[0])
+            group["lr"] = rate * (1 - done)
+        inputs = self.subject.tensors(self.train.tokens.take(rows))
+        answer, logits = self._answer(inputs, number, done)
+        target = torch.from_numpy(self.train.targets[rows]).to(self.subject.device)
+        loss = cross_entropy(answer, target) + self.regulariser(logits)
         if not torch.isfinite(loss):
             raise MaskError(f"learning diverged in step {number + 1}: try smaller rates.")
         self.optimizer.zero_grad(set_to_none=True)
@@ -277,6 +285,33 @@ class Learner:
         with held_back():
             self.optimizer.step()
             self.progress = replace(self.progress, step=number + 1)
+
+    def _answer(self, inputs: dict[str, Tensor], number: int, done: float) -> tuple[Tensor, Logits]:
+        """Run the model on a batch through a draw of the masks."""
+        subject, settings, seen = self.subject, self.settings, list[Logits]()
+        seed = settings.seed * 1_000_003 + number
+        random = torch.Generator(subject.device).manual_seed(seed)
+
+        def pass_messages(ids: Tensor, embeddings: Tensor) -> Tensor:
+            seen.append(self.layer.logits(ids, embeddings))
+            drawn = seen[0].draw(settings.temperature, random)
+            return pass_through(embeddings, *drawn, self.layer.message, settings.normalisation)
+
+        if settings.pairs == "messages":
+            with inserted(subject, pass_messages):
+                return subject.model(**inputs).logits.float(), seen[0]
+        cut = cut_at(self.layer.every_pair().detach(), done, settings)
+        with gating(subject) as gate:
+
+            def close(ids: Tensor, embeddings: Tensor) -> Tensor:
+                seen.append(self.layer.logits(ids, embeddings, cut))
+                words, gate.pairs = seen[0].draw(settings.temperature, random)
+                # All words of every second text count, so that pairs are right without words too.
+                whole = (torch.arange(len(ids), device=ids.device) + number) % 2 == 0
+                return torch.where(whole[:, None], 1.0, words)[..., None] * embeddings
+
+            with inserted(subject, close):
+                return subject.model(**inputs).logits.float(), seen[0]
 
     def regulariser(self, logits: Logits) -> Tensor:
         """Return the terms of the loss that reward few, and undecided, words and pairs."""
@@ -302,10 +337,27 @@ class Learner:
         """Return what has been learnt, cut at a half."""
         with torch.no_grad():
             words = self.layer.word_logits(self.embeddings.float()).sigmoid().cpu().numpy()
-            pairs = self.layer.pair_logits.sigmoid().cpu().numpy()
+            logits, message, how = self.layer.every_pair(), self.layer.message, self.settings
+            if how.pairs == "attention":
+                logits = logits - exact_cut(logits, how.pairs_kept)
+            pairs = logits.sigmoid().cpu().numpy()
         parts = (*self.vocabulary, words, self.word_counts, self.pair_keys, pairs, self.pair_counts)
-        message, how = self.layer.message.detach().cpu().numpy(), self.settings.normalisation
-        return self.make(*parts, message=message, normalisation=how)
+        matrix = None if message is None else message.detach().cpu().numpy()
+        return self.make(*parts, pairs=how.pairs, message=matrix, normalisation=how.normalisation)
+
+
+def _parts(layer: WIMask, settings: LearningSettings) -> tuple[list[float], list[list[Tensor]]]:
+    """Return the parameters of each part of a layer, and its learning rate before them."""
+    rates = [settings.pair_rate, settings.word_rate]
+    parts: list[list[Tensor]] = [
+        [layer.pair_logits],
+        [layer.word_hidden, layer.word_weight, layer.word_bias],
+    ]
+    if layer.message is not None:
+        rates, parts = [*rates, settings.message_rate], [*parts, [layer.message]]
+    if layer.pair_words is not None:
+        rates, parts = [*rates, settings.pair_word_rate], [*parts, [layer.pair_words]]
+    return rates, parts
 
 
 def _same_shapes(found: State, wanted: State) -> bool:

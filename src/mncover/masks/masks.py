@@ -22,7 +22,7 @@ from mncover.data.identity import MaskSummary, Scored
 from mncover.data.schema import Number, OneOf, Whole, check_shape
 from mncover.data.tensors import read_tensors, write_tensors
 from mncover.errors import DataFileError, MaskError, SchemaError
-from mncover.masks.settings import FIDELITY, LearningSettings, Normalisation
+from mncover.masks.settings import FIDELITY, LearningSettings, Normalisation, Pairs
 from mncover.masks.vocabulary import Integers, Keys, tokens_of, vocabulary
 from mncover.report.progress import bar
 from mncover.suites.intake import given_texts
@@ -31,9 +31,13 @@ from mncover.suites.intake import given_texts
 # and a pair counts if both of its words do.
 Unseen = Literal["keep", "drop", "words"]
 Floats = NDArray[np.float32]
-FORMAT_VERSION = 1
+# 1: the first. 2: `pairs` says where the pair mask decides; before, that was always in messages.
+FORMAT_VERSION = 2
 # What a file holds: fields of its header, and arrays.
-_HEADER = ("tokenizer_fingerprint", "unseen", "word_threshold", "pair_threshold", "normalisation")
+_HEADER = (
+    *("tokenizer_fingerprint", "unseen", "word_threshold", "pair_threshold"),
+    *("pairs", "normalisation"),
+)
 _ARRAYS = ("special", "word_scores", "word_counts", "pair_keys", "pair_scores", "pair_counts")
 
 
@@ -42,6 +46,7 @@ _SHAPE = {
     "unseen": OneOf(get_args(Unseen)),
     "word_threshold": Number(0, 1),
     "pair_threshold": Number(0, 1),
+    "pairs": OneOf(get_args(Pairs)),
     "normalisation": OneOf(get_args(Normalisation)),
     "facts": {},
 }
@@ -53,8 +58,8 @@ class Masks:
 
     `words` names the tokens. A score is from 0 to 1; a word or pair counts if its score is at
     least the threshold. Special tokens always count. `*_counts` say how often training saw a word
-    or pair. `message` and `normalisation` belong to the layer that learnt the masks: with them,
-    fidelity can be measured again. `facts` say how the masks were made.
+    or pair. `pairs`, `message` and `normalisation` belong to the layer that learnt the masks: with
+    them, fidelity can be measured again. `facts` say how the masks were made.
     """
 
     tokenizer_fingerprint: str
@@ -68,6 +73,7 @@ class Masks:
     unseen: Unseen = "keep"
     word_threshold: float = 0.5
     pair_threshold: float = 0.5
+    pairs: Pairs = "messages"
     message: Floats | None = None
     normalisation: Normalisation = "mean"
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -78,6 +84,8 @@ class Masks:
             raise MaskError(f"`unseen` must be one of {known}, got {self.unseen!r}.")
         if (how := self.normalisation) not in get_args(Normalisation):
             raise MaskError(f"`normalisation` must be mean or symmetric, got {how!r}.")
+        if self.pairs not in get_args(Pairs):
+            raise MaskError(f"`pairs` must be attention or messages, got {self.pairs!r}.")
         for name in ("word_threshold", "pair_threshold"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
@@ -250,6 +258,7 @@ def _from_file(header: Any, tensors: dict[str, NDArray[Any]]) -> Masks:
     check_shape(header, {"format": Whole(1)}, "header")
     if header["format"] > FORMAT_VERSION:
         raise MaskError("written by a newer mncover; upgrade with: pip install -U mncover")
+    header = {"pairs": "messages", **header}
     check_shape(header, _SHAPE, "header")
     if missing := [name for name in ("words", *_ARRAYS) if name not in tensors]:
         raise MaskError(f"it has no array '{missing[0]}'.")

@@ -15,7 +15,7 @@ from mncover.engine.subject import Subject
 from mncover.errors import SettingsError
 from mncover.masks.learning import learn_masks
 from mncover.masks.masks import Masks, Unseen
-from mncover.masks.settings import LearningSettings, parsed_setting
+from mncover.masks.settings import LearningSettings, check_way, parsed_setting
 from mncover.masks.wimask import fidelity_on
 from mncover.report.plots import require_plotting, trade_off
 from mncover.report.progress import bar
@@ -75,6 +75,8 @@ def parse_sweep(text: str) -> tuple[str, list[Any]]:
     if not parts:
         raise SettingsError(f"a sweep is NAME=V1,V2,…, got {text!r}.")
     parsed = [parsed_setting(f"{name}={part}") for part in parts]
+    if parsed[0][0] == "pairs":
+        raise SettingsError("a sweep cannot change `pairs`: learn with each of --pairs instead.")
     return parsed[0][0], [value for _, value in parsed]
 
 
@@ -93,6 +95,7 @@ def run_sweep(
     `sweep` is a text such as `sparse_pairs=0.001,0.01`.
     """
     name, values = parse_sweep(sweep)
+    check_way(settings.pairs, [name])
     if plot is not None:
         require_plotting(plot)
     points = []

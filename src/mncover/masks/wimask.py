@@ -1,9 +1,10 @@
 """The WIMask layer: which words, and which pairs of words, does a classifier's answer need?
 
-It sits between a frozen model's word embeddings and the rest of the model. Words pass messages
-along a graph of pairs, then each word is let through or not. Both are random while they are learnt,
-and cut at a threshold afterwards. Fidelity is how often the model then answers as without masks.
-docs/masks.md has the formulas.
+It sits in a frozen model. Each word's embedding is let through or not, and so is each pair of
+words: in the model's attention or, as in the paper, where words pass messages along a graph of
+pairs before the first layer. Both are random while they are learnt, and cut at a threshold
+afterwards. Fidelity is how often the model then answers as without masks. docs/masks.md has the
+formulas.
 """
 
 from __future__ import annotations
@@ -20,10 +21,12 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from mncover.engine.batches import Tokens, batches_by_length, staged
+from mncover.engine.gating import check_gating, gating
 from mncover.engine.loading import fingerprint_tokenizer
 from mncover.engine.masking import MaskTable, PairTable
 from mncover.engine.subject import Subject
 from mncover.errors import MaskError, TextError
+from mncover.masks.cut import ZERO, Cut
 from mncover.masks.settings import LearningSettings, Normalisation
 from mncover.masks.vocabulary import Integers
 from mncover.types import Text
@@ -78,7 +81,9 @@ class WIMask(nn.Module):
 
     Word embeddings are multiplied by `scale` before the network sees them, because their size
     differs between models and would set the speed of learning. Logits start equal, the matrix
-    and the network's hidden layer at random.
+    and the network's hidden layer at random. In attention there are no messages; instead, a
+    pair's logit is its own number plus one for each of its words, so that rare pairs learn from
+    others.
     """
 
     def __init__(self, table: PairTable, width: int, scale: float, how: LearningSettings) -> None:
@@ -94,7 +99,9 @@ class WIMask(nn.Module):
 
         self.table, self.scale = table, scale
         self.pair_logits = filled(how.start_pairs, len(table.keys))
-        self.message = noise(width, how.start_message)
+        messages = how.pairs == "messages"
+        self.message = noise(width, how.start_message) if messages else None
+        self.pair_words = None if messages else filled(0.0, table.vocabulary)
         self.word_hidden = noise(how.word_hidden, 1.0)
         self.word_weight = filled(0.0, how.word_hidden or width)
         self.word_bias = filled(how.start_words)
@@ -106,13 +113,24 @@ class WIMask(nn.Module):
             features = torch.relu(features @ self.word_hidden)
         return features @ self.word_weight + self.word_bias
 
-    def logits(self, ids: Tensor, embeddings: Tensor) -> Logits:
+    def every_pair(self) -> Tensor:
+        """Return the logits of all pairs seen."""
+        if self.pair_words is None:
+            return self.pair_logits
+        ends = (self.table.keys // self.table.vocabulary, self.table.keys % self.table.vocabulary)
+        return self.pair_logits + self.pair_words[ends[0]] + self.pair_words[ends[1]]
+
+    def logits(self, ids: Tensor, embeddings: Tensor, cut: Cut = ZERO) -> Logits:
         """Return how strongly each word and each pair of a batch counts."""
         places, special = self.table.places(ids), self.table.always(ids)
         seen = places >= 0
         pairs = torch.full_like(places, CERTAIN, dtype=torch.float32)
         if len(self.pair_logits):
-            pairs = torch.where(seen, self.pair_logits[places.clamp(min=0)], pairs)
+            learnt = self.pair_logits[places.clamp(min=0)]
+            if self.pair_words is not None:
+                words = self.pair_words[ids]
+                learnt = learnt + words[:, :, None] + words[:, None, :]
+            pairs = torch.where(seen, (learnt - cut.at) / cut.noise, pairs)
         words = self.word_logits(embeddings).masked_fill(special, CERTAIN)
         return Logits(words, pairs, ~special, seen.triu(1))
 
@@ -193,6 +211,8 @@ def fidelity_on(
     if subject.n_labels < 2:
         raise MaskError(f"{subject.name} has no classes, so there is no fidelity to measure.")
     masks.require_tokenizer(fingerprint_tokenizer(subject.tokenizer))
+    if masks.pairs == "attention":
+        check_gating(subject)
     tokens = subject.encode(texts, max_length).with_tokens()
     if not len(tokens):
         raise TextError("there is no text to measure fidelity on.")
@@ -203,6 +223,15 @@ def fidelity_on(
 def agreement(subject: Subject, masks: Masks, tokens: Tokens, plain: Integers) -> float:
     """Return the share of texts whose prediction through the masks equals the plain one."""
     table, message = MaskTable(masks, subject.device), None
+    if masks.pairs == "attention":
+        with gating(subject) as gate:
+
+            def close(ids: Tensor, embeddings: Tensor) -> Tensor:
+                gate.pairs = table.pairs_of(ids).float()
+                return table.tokens_of(ids).float()[..., None] * embeddings
+
+            with inserted(subject, close):
+                return float((predict(subject, tokens) == plain).mean())
     if masks.message is not None:
         message = torch.from_numpy(masks.message).to(subject.device)
 
