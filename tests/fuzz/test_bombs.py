@@ -311,6 +311,7 @@ def resealed(path: Path, change: Callable[[dict[str, bytes], dict[str, Any]], No
 
 def many_neurons(members: dict[str, bytes], header: dict[str, Any]) -> None:
     header["layout"]["sites"] = [["hidden", 0, 1, 2**17, 2**16]]
+    header["criteria"][0]["layout"] = header["layout"]
     header["criteria"][0]["reachable"] = [[1]]
     for name in list(members):
         if name.startswith("maps/"):

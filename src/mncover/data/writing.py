@@ -100,7 +100,9 @@ def replacing(path: Path) -> Iterator[Path]:
             os.fsync(written.fileno())
         os.replace(temporary, path)
     except OSError as error:  # such as a disk that is full: nobody knows the temporary name
-        if error.filename is None or Path(os.fsdecode(error.filename)) == temporary:
+        named = error.filename is not None and Path(os.fsdecode(error.filename))
+        # Without a number, its words would be lost.
+        if named == temporary or (not named and error.errno is not None):
             error.filename = str(path)
         raise
     finally:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from rich.text import Text
 
 from mncover.criteria import CRITERIA
 from mncover.data.counts import Count
-from mncover.data.results import CriterionResult, Result, SiteResult
+from mncover.data.results import ContextResult, CriterionResult, Result, SiteResult
 from mncover.report.columns import NAME, View, columns_of, shown, sorted_contexts
 from mncover.report.describe import capability_table, describe_masks, print_failures
 from mncover.report.failures import changes_in_words, listed_failures
@@ -49,7 +49,7 @@ def print_report(
     """Print tests, layers and totals; `heads` adds a grid of attention heads."""
     apart = len(result.criteria) > MOST_BESIDE
     beside = replace(result, criteria={result.main.name: result.main}) if apart else result
-    parts: list[RenderableType] = [_heading(result), _tests(beside, sort)]
+    parts: list[RenderableType] = [_heading(result), _tests(beside, sorted_contexts(result, sort))]
     if apart:
         parts.append(_other_shares(result, sort))
     if len({outcome.test.capability for outcome in result.outcomes}) > 1:
@@ -95,13 +95,13 @@ def _narrow(result: Result) -> bool:
     return len(result.criteria) > 1
 
 
-def _tests(result: Result, sort: str) -> Table:
+def _tests(result: Result, contexts: Iterable[ContextResult]) -> Table:
     columns = columns_of(result)
     titles = [
         column.short if _narrow(result) and column.short else column.title for column in columns
     ]
     table = plain_table(*titles, width=12, narrow=True)
-    for context in sorted_contexts(result, sort):
+    for context in contexts:
         # Text: brackets in a name are not markup.
         table.add_row(*(Text(shown(column.value(context))) for column in columns))
     table.add_section()
