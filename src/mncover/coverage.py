@@ -41,7 +41,8 @@ class Coverage(Questions):
     instead, `positions` and `sites` say of which neurons. `prompting` makes prompts of texts, and
     says how a language model answers. `kernels` is one of `mncover.engine.kernels.KERNELS`.
     `progress` None shows bars only on a terminal. With `signatures`, a small vector of what the
-    model made of each text is kept.
+    model made of each text is kept. `workers` share the texts, on this machine or, with `ray`, on
+    the Ray cluster at that address; `close` ends them. `device_map` spreads one model over devices.
 
         cov = Coverage("path/to/model", bins=10)
         cov.calibrate(train_texts)
@@ -67,17 +68,22 @@ class Coverage(Questions):
         prompting: Prompting | None = None,
         batch_size: int | None = None,
         device: str | None = None,
+        device_map: str | None = None,
         dtype: str = "auto",
         kernels: str = "auto",
         progress: bool | None = None,
         signatures: bool = True,
+        workers: int | None = None,
+        ray: str | None = None,
     ) -> None:
+        from mncover.engine.cluster import Spread
         from mncover.masks.assembly import assembled
 
         settings = Settings(bins, max_length, attention_weight, positions, sites)
-        loading = (model, tokenizer, device, dtype, prompting)
+        loading = (model, tokenizer, device, dtype, prompting, device_map)
         running = (batch_size, progress, kernels, signatures)
-        self._engine: Engine | None = assembled(loading, settings, criteria, masks, running)
+        what = (loading, settings, criteria, masks, running, Spread.of(workers, ray))
+        self._engine: Engine | None = assembled(*what)
         self._data: CoverageData | None = None
         self._recorder: Recorder | None = None
 
@@ -91,9 +97,12 @@ class Coverage(Questions):
         masks: Masks | str | Path | None = None,
         batch_size: int | None = None,
         device: str | None = None,
+        device_map: str | None = None,
         dtype: str = "auto",
         kernels: str = "auto",
         progress: bool | None = None,
+        workers: int | None = None,
+        ray: str | None = None,
     ) -> Coverage:
         """Read a data file.
 
@@ -104,13 +113,15 @@ class Coverage(Questions):
         data = datafile.read(Path(path))
         if model is None:
             return cls._of(data, None)
+        from mncover.engine.cluster import Spread
         from mncover.masks.assembly import assembled
 
-        loading = (model, tokenizer, device, dtype, data.identity.prompting)
+        loading = (model, tokenizer, device, dtype, data.identity.prompting, device_map)
         running = (batch_size, progress, kernels, data.space is not None or not len(data.table))
         identity = data.identity
         criteria = identity.names if masks is not None or identity.masks is None else None
-        engine = assembled(loading, identity.settings, criteria, masks, running)
+        spread = Spread.of(workers, ray)
+        engine = assembled(loading, identity.settings, criteria, masks, running, spread)
         engine.require_same_subject(identity)
         if data.space is not None:
             engine.use_space(data.space)
@@ -250,6 +261,11 @@ class Coverage(Questions):
             tuple(grower.transforms), check_guide(guide), similarity, threshold, max_iter, seed
         )
         return grower.grow(intake.given_texts(seeds, text, pair), settings)
+
+    def close(self) -> None:
+        """End the workers, if there are any; the next measurement starts new ones."""
+        if self._engine is not None and self._engine.crew is not None:
+            self._engine.crew.close()
 
     def __or__(self, other: Coverage) -> Coverage:
         if not isinstance(other, Coverage):

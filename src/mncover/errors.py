@@ -50,6 +50,10 @@ class ActivationError(MnCoverError):
     """A model produced a value that cannot be counted, such as NaN."""
 
 
+class WorkerError(MnCoverError):
+    """Workers in other processes died, or cannot be started."""
+
+
 class NotCalibratedError(MnCoverError):
     """Coverage was asked for before the ranges are known."""
 

@@ -35,7 +35,7 @@ OUTPUT = "Write the flagged texts, to label or for `mncover next`: .jsonl, .csv,
 
 @o.configured(
     *("train", "train_limit", *o.FIELDS, "max_length"),
-    *("batch_size", "device", "dtype"),
+    *("batch_size", "device", "device_map", "dtype", *o.SPREAD),
     train="Training texts: say which flagged texts are like these.",
 )
 def gaps(

@@ -71,6 +71,9 @@ def _field(default: Any, help: str, *more: str | None, **limits: float) -> Any:
 _TRAIN = "Texts that set the range of each neuron, normally the training set."
 _CONTEXT = "The field that names the test of each text; coverage is kept apart by it."
 _BATCH = "Most texts in a batch. [32; on a GPU by tokens]"
+_DEVICE_MAP = "Spread a large model over the GPUs of this machine: auto, balanced, sequential, …"
+_WORKERS = "Share the texts among N processes, by Ray. [one process, without Ray]"
+_RAY = "Use the Ray cluster at this address instead of this machine."
 _CRITERIA = f"What to measure: {listed(*CRITERIA)} (`mncover criteria`). "
 _CRITERIA += "[cover, and mncover if there are masks]"
 _POSITIONS = "A neuron for each position of a text, or one for all, hit by any token or the mean."
@@ -111,8 +114,11 @@ class Config:
     sites: str = _field(SITES[0], _SITES)
     batch_size: int | None = _field(None, _BATCH)
     device: str | None = _field(None, "Where to run: cpu, cuda, cuda:1, … [cpu]")
+    device_map: str | None = _field(None, _DEVICE_MAP)
     dtype: str = _field("auto", "Number format: auto, float32, float16, bfloat16.")
     kernels: str = _field(AUTO, f"What counts the hits: {listed(AUTO, *KERNELS)}.")
+    workers: int | None = _field(None, _WORKERS, "N", min=1)
+    ray: str | None = _field(None, _RAY, "ADDRESS")
     masks: str | None = _field(None, "Masks from `mncover masks`: measure mnCover too.", "FILE")
     criteria: str | None = _field(None, _CRITERIA, "NAME,NAME")
     choices: str | None = _field(None, _CHOICES, "NAME,NAME")
@@ -221,10 +227,11 @@ KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 # Options of the configuration that go together.
 FIELDS = ("text", "pair")
-LOADING = ("batch_size", "device", "dtype", "kernels", "masks")
+LOADING = ("batch_size", "device", "device_map", "dtype", "kernels", "masks")
+SPREAD = ("workers", "ray")
 SETTINGS = ("bins", "max_length", "attention_weight", "positions", "sites")
 PROMPTING = ("choices", "template", "chat", "normalise", "generate", "stop", "read")
-MEASURING = ("train", "train_limit", *FIELDS, *SETTINGS, *LOADING, "criteria", *PROMPTING)
+MEASURING = ("train", "train_limit", *FIELDS, *SETTINGS, *LOADING, *SPREAD, "criteria", *PROMPTING)
 CHECKING = ("max_failing", "max_failing_test", "fail_under", "fail_under_test", "metric")
 
 # Options that are not configuration.
@@ -293,7 +300,7 @@ def speaker(quiet: bool) -> Say:
 def loading(config: Config, quiet: bool) -> dict[str, Any]:
     """Return how a model is loaded and run, as arguments of `Coverage`."""
     progress = False if quiet else None
-    return {"progress": progress, **{name: getattr(config, name) for name in LOADING}}
+    return {"progress": progress, **{name: getattr(config, name) for name in (*LOADING, *SPREAD)}}
 
 
 def coverage_for(

@@ -34,7 +34,7 @@ QUANTILE = "Of the cases with a score above 0, take those from this quantile up.
 
 
 @o.configured(
-    *("metric", "train", "train_limit", *o.FIELDS, "label", *o.LOADING),
+    *("metric", "train", "train_limit", *o.FIELDS, "label", *o.LOADING, *o.SPREAD),
     metric="The criterion that gains are about. [the first that was measured]",
     train="For sequential and greedy: the texts that set the ranges.",
     label="For --fit: the field that holds the correct class.",

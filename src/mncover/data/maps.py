@@ -79,6 +79,22 @@ def count_bits(bits: Bits, layout: Layout, cells: int) -> list[NDArray[np.int64]
     return counts
 
 
+def cells_in(bits: Bits, cells: int) -> NDArray[np.int64]:
+    """Return the cells that a map has, counted through all neurons: slot * cells + cell.
+
+    >>> cells_in(np.array([0, 5, 2], dtype=np.uint16), 10).tolist()
+    [10, 12, 21]
+    """
+    width = ints_per_neuron(cells)
+    places = np.flatnonzero(bits)
+    codes = np.arange(min(cells, 64))
+    hit = bits[places].astype(np.uint64)[:, None] >> codes.astype(np.uint64) & np.uint64(1)
+    found, code = np.nonzero(hit)
+    slots, part = np.divmod(places[found], width)
+    counted: NDArray[np.int64] = slots * cells + part * 64 + code
+    return counted
+
+
 def pack(bits: Bits, cells: int) -> bytes:
     """Return a map as compressed bytes.
 

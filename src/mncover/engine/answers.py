@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from mncover.data.owners import Block
 from mncover.data.prompting import Prompting
 from mncover.data.table import UNKNOWN, NewCells, Signatures, Table
-from mncover.engine.batches import Tokens
 from mncover.errors import TextError
 from mncover.suites.answers import AnswerExpectation
 from mncover.suites.rows import Rows
@@ -22,7 +21,8 @@ from mncover.types import Text, brief
 class Added(NamedTuple):
     """What came of texts that were run in order: answers, new cells [2, texts], some hits."""
 
-    tokens: Tokens
+    lengths: NDArray[np.int64]
+    truncated: NDArray[np.bool_]
     probabilities: NDArray[np.float32]
     signatures: Signatures
     new: dict[str, NewCells]
@@ -40,7 +40,7 @@ class Answers:
 
     def put(self, where: slice, added: Added) -> None:
         """Keep the answers to some texts."""
-        self.lengths[where], self.truncated[where] = added.tokens.lengths, added.tokens.truncated
+        self.lengths[where], self.truncated[where] = added.lengths, added.truncated
         self.probabilities[where] = added.probabilities
         self.signatures[where] = added.signatures
 

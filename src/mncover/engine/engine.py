@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +20,10 @@ from mncover.data.calibration import Calibration
 from mncover.data.files import cache_folder
 from mncover.data.identity import Identity
 from mncover.data.signatures import SignatureSpace
+from mncover.engine import elsewhere
 from mncover.engine import ranges as calibration
-from mncover.engine.batches import Tokens
+from mncover.engine.asked import Hit
+from mncover.engine.elsewhere import Elsewhere
 from mncover.engine.first_hits import FirstHits, kernels_in_order
 from mncover.engine.fused import fused_taps
 from mncover.engine.kernels import AUTO
@@ -35,7 +37,6 @@ from mncover.engine.measure import (
     in_pieces,
     measure,
     measure_piece,
-    piece_of,
 )
 from mncover.engine.ordered import Ordered
 from mncover.engine.probe import find_taps
@@ -94,6 +95,7 @@ class Engine:
         self.space: SignatureSpace | None = None
         self._projections: tuple[Projection, ...] = ()
         self.calibration: Calibration | None = None
+        self.crew: Elsewhere | None = None  # who runs texts in its place
 
     def _fuse(self) -> None:
         """Let attention be computed by whoever reads it, if it is read and that is possible."""
@@ -209,7 +211,12 @@ class Engine:
         path = calibration.kept_at(self.cache_path(texts), size) if cache else None
         with self.bar("Calibrating", len(texts)) as tell:
             what = self.taps, self.setups.widening, texts, length, self.batch_size
-            return calibration.calibrate(*what, tell, path)
+            asked = None if self.crew is None else partial(self._ask, "calibrate", advance=tell)
+            return calibration.calibrate(*what, tell, path, elsewhere=asked)
+
+    def _ask(self, job: str, items: Sequence[Any], advance: Advance) -> Iterator[Any]:
+        assert self.crew is not None
+        return self.crew(self, job, items, advance)
 
     def cache_path(self, texts: Sequence[Text]) -> Path:
         """Return the file that keeps the ranges over texts."""
@@ -262,28 +269,44 @@ class Engine:
 
     def answers(self, texts: Sequence[Text]) -> tuple[NDArray[np.float32], NDArray[np.float16]]:
         """Return the class probabilities and signatures of texts; nothing is counted."""
-        piece = piece_of(self.subject, texts, self.settings.max_length)
-        reader = PoolReader.projected(None, self.layout, len(piece.first), self._projections)
         with self.bar("Running", len(texts)) as advance:
-            found = measure_piece(self.taps, piece, reader, self.batch_size, advance)
+            if self.crew is None:
+                with self.pieces(texts) as each:
+                    found = [self.answer(piece, advance) for piece in each]
+            else:
+                found = elsewhere.answers(self.crew, self, texts, advance)
+        labels, numbers = self.subject.n_labels, self.sign(None, 0).signatures.shape[1]
+        none = np.empty((0, labels), np.float32), np.empty((0, numbers), np.float16)
+        probabilities, signatures = zip(none, *found, strict=True)
+        return np.concatenate(probabilities), np.concatenate(signatures)
+
+    def answer(
+        self, piece: Piece, advance: Advance
+    ) -> tuple[NDArray[np.float32], NDArray[np.float16]]:
+        """Do the same with the texts of a piece."""
+        reader = PoolReader.projected(None, self.layout, len(piece.first), self._projections)
+        found = measure_piece(self.taps, piece, reader, self.batch_size, advance)
         return found, reader.signatures[piece.which]
 
     # Measuring.
 
-    def hit(
-        self, texts: Sequence[Text], maps: Mapping[str, Array]
-    ) -> Iterator[tuple[Tokens, NDArray[np.float32], NDArray[np.float16]]]:
-        """Add the hits of texts to maps, piece by piece, in any order within a piece.
+    def hit(self, texts: Sequence[Text], maps: Mapping[str, Array]) -> Iterator[Hit]:
+        """Add the hits of texts to maps, piece by piece, in any order within a piece."""
+        with self.bar("Measuring", len(texts)) as advance:
+            if self.crew is not None:
+                yield from elsewhere.hit(self.crew, self, texts, maps, advance)
+                return
+            with self.pieces(texts) as each:
+                for piece in each:
+                    yield self.hit_piece(piece, maps, advance)
 
-        Yield the tokens, class probabilities and signatures of each piece.
-        """
+    def hit_piece(self, piece: Piece, maps: Mapping[str, Array], advance: Advance) -> Hit:
+        """Add the hits of a piece to maps, which are not part of what is returned."""
         targets = {name: Target(bits) for name, bits in maps.items()}
-        hits = HitReader(self.setups.each, targets)
-        with self.bar("Measuring", len(texts)) as advance, self.pieces(texts) as each:
-            for piece in each:
-                reader = self.sign(hits, len(piece.first))
-                found = measure_piece(self.taps, piece, reader, self.batch_size, advance)
-                yield piece.tokens, found, reader.signatures[piece.which]
+        reader = self.sign(HitReader(self.setups.each, targets), len(piece.first))
+        found = measure_piece(self.taps, piece, reader, self.batch_size, advance)
+        sizes = piece.tokens.lengths, piece.tokens.truncated
+        return Hit(*sizes, found, reader.signatures[piece.which], {})
 
     def pieces(
         self, texts: Sequence[Text], cuts: Sequence[slice] | None = None
@@ -296,6 +319,8 @@ class Engine:
         self, cases: Sequence[Sequence[Text]], bits: Array, criterion: str, advance: Advance
     ) -> NDArray[np.float64] | None:
         """Add cases to a map; return what each adds, or None if kernels have no loops for that."""
+        if self.crew is not None:
+            return elsewhere.first_gains(self.crew, self, cases, bits, criterion, advance)
         setups = self.setups.alone(criterion)
         kernels = kernels_in_order(setups)
         if kernels is None:
@@ -354,6 +379,16 @@ class Engine:
         if not length:
             return 0, 0
         return self.walk(self.codes(window, row, criterion), length, bits, criterion, store)
+
+    def new_cells(self, window: Window, row: int, bits: Array, criterion: str) -> NDArray[np.int64]:
+        """Add a window's text to a map; return the cells that are new to it."""
+        length = window.length(row)
+        if not length:
+            return np.empty(0, dtype=np.int64)
+        kernels, cells = self.setups.kernels_of(criterion), self.group(criterion).cells
+        codes, rows = self.codes(window, row, criterion), kernels.layout.touched_rows(length)
+        each = [codes] if codes.ndim == 1 else codes
+        return np.concatenate([kernels.add_cells(one, rows, cells, bits) for one in each])
 
     def walk(
         self, codes: Array, length: int, bits: Array, criterion: str, store: bool = True

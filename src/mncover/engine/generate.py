@@ -7,8 +7,9 @@ is remembered: a model that does not sample answers a prompt in one way.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from itertools import islice
 from typing import Any, Protocol
 
 import numpy as np
@@ -66,6 +67,17 @@ class Answerer:
         first = next(iter(self.ends), 0)
         self.pad = config.pad_token_id if config.pad_token_id is not None else first
         self._known: dict[bytes, Ids] = {}
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def known_since(self, n: int) -> dict[bytes, Ids]:
+        """Return what was answered after the first `n` answers, by prompt."""
+        return dict(islice(self._known.items(), n, None))
+
+    def learn(self, known: Mapping[bytes, Ids]) -> None:
+        """Remember what the same model has answered elsewhere."""
+        self._known.update(known)
 
     def beyond(self, max_length: int) -> int:
         """Return how many tokens more than `max_length` are run; refuse one that is too small."""

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ from mncover.data.prompting import Prompting
 from mncover.engine.guard import OWN_CODE, check_layers, model_class, no_code_of_its_own
 from mncover.engine.subject import Subject
 from mncover.engine.wrapped import adapters_of, unwrapped
-from mncover.errors import ModelError, SettingsError
+from mncover.errors import MissingExtraError, ModelError, SettingsError
 
+DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
 DTYPES = ("auto", "float32", "float16", "bfloat16")
 
 
@@ -27,11 +29,13 @@ def load_subject(
     device: str | None = None,
     dtype: str = "auto",
     prompting: Prompting | None = None,
+    device_map: str | None = None,
 ) -> Subject:
     """Return a subject from Hugging Face objects, or from a folder or hub name.
 
     Weights are read from safetensors only, and remote code is never run. `tokenizer` defaults
-    to the one in the model's folder. Pipelines, sentence encoders and adapters are unwrapped.
+    to the one in the model's folder. Pipelines, sentence encoders and adapters are unwrapped. With
+    `device_map`, which accelerate takes, layers go to several devices.
     """
     if not isinstance(model, str | Path):
         model, tokenizer = unwrapped(model, tokenizer)
@@ -39,7 +43,9 @@ def load_subject(
             raise ModelError("give the tokenizer too: a loaded model does not bring its own.")
         return Subject(model, _tokenizer(tokenizer), prompting=prompting)
     name = str(model)
-    loaded = _model(name, dtype)
+    if device_map is not None and device is not None:
+        raise SettingsError("give `device` or `device_map`, not both.")
+    loaded = _model(name, dtype, device_map)
     if device is not None:
         with _one_line(f"device {device!r} cannot be used"):
             loaded = loaded.to(torch.device(device))
@@ -71,8 +77,9 @@ def load_config(name: str | Path) -> Any:
         return transformers.AutoConfig.from_pretrained(str(name), **safely)
 
 
-def _model(name: str, dtype: str) -> Any:
+def _model(name: str, dtype: str, device_map: str | None = None) -> Any:
     check_model_folder(name)
+    spread = {} if device_map is None else {"device_map": _device_map(device_map)}
     if dtype not in DTYPES:
         raise ModelError(f"`dtype` must be one of {', '.join(DTYPES)}, got {dtype!r}.")
     with quiet_loading(), _one_line(f"{name}: cannot be loaded"), no_code_of_its_own():
@@ -87,9 +94,20 @@ def _model(name: str, dtype: str) -> Any:
                 attn_implementation="eager",
                 use_safetensors=True,
                 trust_remote_code=False,
+                **spread,
             )
             .eval()
         )
+
+
+def _device_map(asked: str) -> str:
+    """Return how a model is spread over devices, if accelerate is there to do it."""
+    if asked not in DEVICE_MAPS:
+        known = ", ".join(DEVICE_MAPS)
+        raise SettingsError(f"`device_map` must be one of {known}, got {asked!r}.")
+    if find_spec("accelerate") is None:
+        raise MissingExtraError("`device_map`", "accelerate", "spread")
+    return asked
 
 
 def _tokenizer(tokenizer: Any) -> Any:

@@ -12,12 +12,13 @@ import hashlib
 import json
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from functools import partial as partial_of
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +30,9 @@ from mncover.data.schema import OneOf, Whole, check_shape
 from mncover.data.signatures import SignatureSpace, learn_space, reference_places
 from mncover.data.table import Signatures
 from mncover.data.tensors import read_tensors, write_tensors
+from mncover.engine.batches import ahead
 from mncover.engine.kernels.base import Bounds, Kernels
-from mncover.engine.measure import Advance, Piece, cut_in_pieces, in_pieces, measure_piece
+from mncover.engine.measure import Advance, Piece, cut_in_pieces, measure_piece, piece_of
 from mncover.engine.readers import Setup, WidenReader
 from mncover.engine.references import References
 from mncover.engine.signatures import PoolReader, pools_of
@@ -40,6 +42,21 @@ from mncover.types import POSITIONS, SITES, Settings, Text, counted, fingerprint
 
 FORMAT = "mncover-ranges-3"
 _ABOUT = {"format": OneOf((FORMAT,)), "texts": Whole(), "layout": {}}
+
+
+class Observed(NamedTuple):
+    """What calibration sees of some texts: the ends of the ranges, lengths, kept states."""
+
+    low: NDArray[np.float32]
+    high: NDArray[np.float32]
+    lengths: NDArray[np.int64]
+    texts: int
+    pooled: tuple[Signatures, ...]
+
+
+# Texts to observe, and the places of those that are kept; and who observes them, in their order.
+Asked = tuple[Sequence[Text], NDArray[np.int64]]
+Elsewhere = Callable[[Sequence[Asked]], Iterable[Observed]]
 
 
 @dataclass(frozen=True)
@@ -91,6 +108,20 @@ class Ranges:
         both = self.lengths + other.lengths, self.texts + other.texts
         space, references = self.space or other.space, self.references or other.references
         return Ranges(self.layout, low, high, *both, space, references=references)
+
+    def widened(self, seen: Observed) -> Ranges:
+        """Return the ranges over further texts, too, while a calibration is under way."""
+        pairs = zip(self.pooled, seen.pooled, strict=True)
+        found = Ranges(
+            self.layout,
+            np.minimum(self.low, seen.low),
+            np.maximum(self.high, seen.high),
+            self.lengths + seen.lengths,
+            self.texts + seen.texts,
+            pooled=tuple(np.concatenate([before, now]) for before, now in pairs),
+        )
+        found.forget_future()
+        return found
 
     def forget_future(self) -> None:
         """In a causal model, take the ranges from attention to later positions: no neurons."""
@@ -184,44 +215,31 @@ def calibrate(
     advance: Advance,
     cache: Path | None = None,
     chunk: int = CHUNK,
+    elsewhere: Elsewhere | None = None,
 ) -> Ranges:
-    """Return the ranges over the texts; `cache` is the file that keeps them, or is to."""
+    """Return the ranges over the texts; `cache` is the file that keeps them, or is to.
+
+    The texts are run here, or `elsewhere`.
+    """
     if not texts:
         raise TextError("calibration needs at least one text.")
-    kernels, layout = setup.kernels, setup.kernels.layout
+    layout = setup.kernels.layout
     kept = None if cache is None else _load(cache, layout)
     partial = None if cache is None else Unfinished(cache.with_suffix(".partial"), "calibration")
     if kept is not None and partial is not None:
         partial.remove()  # a kill may have left it
         advance(len(texts))
         return kept
-    ranges = Ranges.empty(layout, max_length)
-    if partial is not None:
-        kept = partial.load(
-            lambda path: _load(path, layout), lambda one: counted(one.texts, "text")
-        )
-        ranges = kept or ranges
+    ranges = _begun(partial, layout, max_length)
     advance(ranges.texts)
-    bounds = ranges.on(kernels)
-    reader = WidenReader([setup._replace(bounds=bounds)])
     places = reference_places(len(texts), [states.shape[1] for states in ranges.pooled])
-    left, most = texts[ranges.texts :], len(ranges.lengths)
-    cuts = cut_in_pieces(taps.subject, len(left), chunk)
-    with in_pieces(taps.subject, left, max_length, cuts) as pieces:
-        for piece in pieces:
-            mine = places - ranges.texts
-            mine = mine[(mine >= 0) & (mine < len(piece.texts))]
-            pools = PoolReader.raw(reader, layout, len(piece.first), piece.which[mine])
-            states = _observe(taps, piece, piece.which[mine], pools, batch_size, advance)
-            pairs = zip(ranges.pooled, states, strict=True)
-            pooled = tuple(np.concatenate([before, now]) for before, now in pairs)
-            low, high = map(kernels.to_numpy, bounds)
-            lengths = ranges.lengths + np.bincount(piece.tokens.lengths, minlength=most)
-            texts_done = ranges.texts + len(piece.texts)
-            ranges = Ranges(layout, low, high, lengths, texts_done, pooled=pooled)
-            ranges.forget_future()
-            if partial is not None and ranges.texts < len(texts):
-                _keep(ranges, partial.path)
+    cuts = cut_in_pieces(taps.subject, len(texts) - ranges.texts, chunk)
+    asked = list(_asked(texts, places, ranges.texts, cuts))
+    here = partial_of(_here, taps, setup, ranges, max_length, batch_size, advance)
+    for found in (elsewhere or here)(asked):
+        ranges = ranges.widened(found)
+        if partial is not None and ranges.texts < len(texts):
+            _keep(ranges, partial.path)
     if not (ranges.low <= ranges.high).any():
         raise TextError("no calibration text has any token: there is nothing to measure.")
     ranges = replace(ranges, space=learn_space(ranges.pooled, places), pooled=())
@@ -231,18 +249,72 @@ def calibrate(
     return ranges
 
 
-def _observe(
+def _begun(partial: Unfinished | None, layout: Layout, max_length: int) -> Ranges:
+    """Return the ranges of a calibration that was interrupted, or empty ones."""
+    kept = partial and partial.load(
+        lambda path: _load(path, layout), lambda one: counted(one.texts, "text")
+    )
+    return kept or Ranges.empty(layout, max_length)
+
+
+def _here(
     taps: Taps,
-    piece: Piece,
-    mine: NDArray[np.int64],
-    pools: PoolReader,
+    setup: Setup,
+    ranges: Ranges,
+    max_length: int,
     batch_size: int | None,
     advance: Advance,
-) -> list[Signatures]:
-    """Widen the ranges by texts; return the pooled states of some, part by part."""
+    asked: Sequence[Asked],
+) -> Iterator[Observed]:
+    """Run texts in this process, the next of which are tokenised meanwhile."""
+    bounds = ranges.on(setup.kernels)
+    with ahead(1 if taps.subject.answerer else len(asked)) as each:
+        pieces = each(lambda one: piece_of(taps.subject, one[0], max_length), asked)
+        for piece, (_, kept) in zip(pieces, asked, strict=True):
+            what = taps, setup, bounds, piece, kept
+            yield observe(*what, max_length, batch_size, advance)
+
+
+def _asked(
+    texts: Sequence[Text], places: NDArray[np.int64], done: int, cuts: Sequence[slice]
+) -> Iterator[Asked]:
+    """Yield the texts of each cut behind those that are done, and which of them are kept."""
+    for cut in cuts:
+        start, stop = done + cut.start, min(len(texts), done + cut.stop)
+        yield texts[start:stop], places[(places >= start) & (places < stop)] - start
+
+
+def observe(
+    taps: Taps,
+    setup: Setup,
+    bounds: Bounds,
+    piece: Piece,
+    kept: NDArray[np.int64],
+    max_length: int,
+    batch_size: int | None,
+    advance: Advance,
+) -> Observed:
+    """Widen bounds by texts; `kept` are the places of those whose pooled states are returned."""
+    mine, kernels = piece.which[kept], setup.kernels
+    reader = WidenReader([setup._replace(bounds=bounds)])
+    pools = PoolReader.raw(reader, kernels.layout, len(piece.first), mine)
     measure_piece(taps, piece, pools, batch_size, advance)
     places = np.searchsorted(np.unique(mine), mine)  # the same text may be wanted twice
-    return [states[places] for states in pools.found]
+    states = tuple(states[places] for states in pools.found)
+    lengths = np.bincount(piece.tokens.lengths, minlength=max_length + 1)
+    low, high = map(kernels.to_numpy, bounds)
+    return Observed(low, high, lengths, len(piece.texts), states)
+
+
+def joined_observed(found: Sequence[Observed]) -> Observed:
+    """Return what was seen of several pieces, in their order, as if they were one."""
+    return Observed(
+        np.minimum.reduce([one.low for one in found]),
+        np.maximum.reduce([one.high for one in found]),
+        np.sum([one.lengths for one in found], axis=0),
+        sum(one.texts for one in found),
+        tuple(np.concatenate(part) for part in zip(*(one.pooled for one in found), strict=True)),
+    )
 
 
 def _keep(ranges: Ranges, path: Path) -> None:

@@ -24,12 +24,14 @@ from mncover.data.owners import NOT_OWNED, Owned
 from mncover.data.store import CoverageData
 from mncover.data.table import UNKNOWN, NewCells, Signatures, Table
 from mncover.engine.answers import Added, Answers, first_of_each, judged_rows
+from mncover.engine.elsewhere import Elsewhere, shards
 from mncover.engine.engine import Engine
 from mncover.engine.first_hits import FirstHits, InOrder, cuts_at, kernels_in_order, most_maps
 from mncover.engine.kernels.base import Array
 from mncover.engine.measure import Advance, Piece, measure, piece_size
 from mncover.engine.readers import Reader
 from mncover.engine.sample import Owning, SampleReader, Sampling
+from mncover.engine.shards import Adder, Shard
 from mncover.engine.windows import Window
 from mncover.report.progress import bar
 from mncover.suites.judging import in_suite_classes, require_classes, require_kind
@@ -57,10 +59,9 @@ class Recorder:
             with self._all_or_nothing(self.total):
                 maps = self._maps_of(part.contexts[0])
                 done = 0
-                for tokens, found, signatures in self.engine.hit(part.texts, maps):
-                    piece = part.part(slice(done, done + len(tokens)))
-                    sizes = tokens.lengths, tokens.truncated
-                    self._add_rows(piece, *sizes, found, signatures, {})
+                for found in self.engine.hit(part.texts, maps):
+                    piece = part.part(slice(done, done + len(found.lengths)))
+                    self._add_rows(piece, *found[:4], {})
                     done += len(piece)
             for name, bits in maps.items():  # not before: until here it is its own backup
                 self.total[name] |= bits
@@ -107,6 +108,8 @@ class Recorder:
         self, texts: list[Text], contexts: list[str], advance: Advance, done: int
     ) -> Iterator[tuple[int, _Add]]:
         """Yield how many texts come next, after those that are done, and what adds them."""
+        if self.engine.crew is not None:
+            return self._shards(self.engine.crew, texts, contexts, advance, done)
         setups = self.engine.setups.each
         kernels = kernels_in_order(setups)
         if kernels is None:
@@ -139,7 +142,8 @@ class Recorder:
             for name, bits in self._maps_of(context).items():
                 self.engine.add(window, row, bits, name)
         signatures, sampled = reader.inner.signatures[window.which], reader.blocks(window.which)
-        return Added(window.tokens, window.probabilities, signatures, new, sampled)
+        rows = window.tokens.lengths, window.tokens.truncated, window.probabilities
+        return Added(*rows, signatures, new, sampled)
 
     def _pieces(
         self, kernels: InOrder, texts: Sequence[Text], cuts: Sequence[slice], advance: Advance
@@ -169,7 +173,38 @@ class Recorder:
                 self.total[name] |= bits
         new = {name: hits.new(name, len(which)) for name in hits.targets}
         signatures, sampled = reader.inner.signatures, reader.blocks(every)
-        return Added(piece.tokens, probabilities, signatures, new, sampled)
+        rows = piece.tokens.lengths, piece.tokens.truncated, probabilities
+        return Added(*rows, signatures, new, sampled)
+
+    def _shards(
+        self,
+        crew: Elsewhere,
+        texts: Sequence[Text],
+        contexts: Sequence[str],
+        advance: Advance,
+        done: int,
+    ) -> Iterator[tuple[int, _Add]]:
+        """Let others run texts; adding a shard takes from its cells what is new."""
+        adder = Adder(self.engine.setups)
+        for shard in shards(crew, self.engine, texts, contexts, done, advance):
+            yield len(shard.lengths), partial(self._merge, adder, shard)
+
+    def _merge(self, adder: Adder, shard: Shard, contexts: Sequence[str]) -> Added:
+        """Add what others have found."""
+        setups, new = self.engine.setups, {}
+        if self.engine.subject.answerer is not None:
+            self.engine.subject.answerer.learn(shard.answers)
+        for name, hits in shard.hits.items():
+            bits = setups.bits_to_numpy(self.total[name], name)
+            new[name], _ = adder.add(name, hits, bits)
+            self.total[name] = setups.kernels_of(name).to_device(bits)
+        for context, found in shard.contexts.items():
+            maps = self._maps_of(context)
+            for name, cells in found.items():
+                bits = setups.bits_to_numpy(maps[name], name)
+                adder.unite(name, cells, bits)
+                maps[name] = setups.kernels_of(name).to_device(bits)
+        return Added(*shard[:4], new, shard.sampled)
 
     def close(self) -> None:
         """Put the context that is being filled into the data."""

@@ -11,8 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mncover.engine import elsewhere
 from mncover.engine.engine import Engine
-from mncover.engine.measure import measure_piece
+from mncover.engine.measure import Advance, Piece, measure_piece
 from mncover.engine.signatures import Pool, PoolReader
 from mncover.errors import SettingsError
 from mncover.types import Text
@@ -61,18 +62,35 @@ class Space:
     def read(self, what: str, texts: Sequence[Text]) -> Iterator[States]:
         """Run texts piece by piece, `what` being said of it; no more than a piece is held."""
         done = 0
-        with self.engine.bar(what, len(texts)) as advance, self.engine.pieces(texts) as pieces:
-            for piece in pieces:
-                reader = _reader(self.engine, self.layer, len(piece.first))
-                found = measure_piece(
-                    self.engine.taps, piece, reader, self.engine.batch_size, advance
-                )
-                part = slice(done, done + len(piece.texts))
+        with self.engine.bar(what, len(texts)) as advance:
+            for states, found in self._each(texts, advance):
+                part = slice(done, done + len(found))
                 done = part.stop
-                if self.encoder is None:
-                    yield States(part, reader.found[0][piece.which], found)
-                else:
-                    yield States(part, _encoded(self.encoder, self.layer, piece.texts), found)
+                if self.encoder is not None:
+                    states = _encoded(self.encoder, self.layer, texts[part])
+                yield States(part, states, found)
+
+    def _each(
+        self, texts: Sequence[Text], advance: Advance
+    ) -> Iterator[tuple[NDArray[np.float16], NDArray[np.float32]]]:
+        """Yield the states and class probabilities of texts, piece by piece."""
+        engine = self.engine
+        if engine.crew is not None:
+            layer = self.layer if self.encoder is None else 0
+            yield from elsewhere.states(engine.crew, engine, texts, layer, advance)
+            return
+        with engine.pieces(texts) as pieces:
+            for piece in pieces:
+                yield self.of_piece(piece, advance)
+
+    def of_piece(
+        self, piece: Piece, advance: Advance
+    ) -> tuple[NDArray[np.float16], NDArray[np.float32]]:
+        """Run texts; return their mean states in the model, and the class probabilities."""
+        layer = self.layer if self.encoder is None else 0
+        reader = _reader(self.engine, layer, len(piece.first))
+        found = measure_piece(self.engine.taps, piece, reader, self.engine.batch_size, advance)
+        return reader.found[0][piece.which], found
 
     def states(self, what: str, texts: Sequence[Text]) -> NDArray[np.float16]:
         """Return the states of texts that are few enough to be held."""

@@ -59,6 +59,7 @@ class Subject:
         self.prompter: Prompter | None = None
         self.choices: Choices | None = None
         self.answerer: Answerer | None = None
+        self.most_tokens: int | None = None  # in a batch, where another process cuts them
         self._takes: dict[Any, frozenset[str]] = {}
         self._tokenizing = Lock()  # a fast tokenizer refuses to be changed while it works
         with self.measuring(), torch.inference_mode():
@@ -251,7 +252,8 @@ class Subject:
     def limits(self, batch_size: int | None) -> tuple[int, int]:
         """Return how many texts and how many tokens a batch may have."""
         size = 1 if self.single_rows else batch_size
-        return batch_limits(self.device, self.workers, size)
+        texts, tokens = batch_limits(self.device, self.workers, size)
+        return texts, self.most_tokens or tokens
 
     def probe_inputs(self) -> dict[str, Tensor]:
         """Return a short text as a batch of one, to learn how the model answers."""

@@ -96,7 +96,7 @@ class Windows:
         With `whole` there is one window, however large. The first `done` cases are left out; the
         windows behind them are those that there are without.
         """
-        parts = [list(cases)] if whole and cases else list(_by_number(cases))
+        parts = [list(cases)] if whole and cases else list(by_number(cases))
         while parts and len(parts[0]) <= done:
             done -= len(parts.pop(0))
         setups = self.setups
@@ -151,7 +151,7 @@ class Windows:
             yield part
 
 
-def _by_number(cases: Sequence[Sequence[Text]]) -> Iterator[list[Sequence[Text]]]:
+def by_number(cases: Sequence[Sequence[Text]]) -> Iterator[list[Sequence[Text]]]:
     """Yield runs of cases with about `WINDOW_TEXTS` texts together."""
     part: list[Sequence[Text]] = []
     n = 0

@@ -83,7 +83,8 @@ class Measuring:
             raise SettingsError(
                 "give the texts that set the ranges: --mncover-calibrate FILE, or calibrate=[…]."
             )
-        names = (*SETTINGS, *(name for name in LOADING if name not in ("device", "dtype")))
+        loaded = ("device", "device_map", "dtype")  # by whoever made the model
+        names = (*SETTINGS, *(name for name in LOADING if name not in loaded))
         options: dict[str, Any] = {name: getattr(self.measure, name) for name in names}
         options["criteria"] = self.measure.criterion_names
         coverage = Coverage(model, tokenizer, **options, progress=False)

@@ -230,6 +230,12 @@ class Kernels(Protocol):
         self.layout, self.device = layout, device
         self._spans = {(s.kind, s.layer): (s, part) for s, part in layout.spans()}
 
+    def add_cells(self, codes: Array, length: int, cells: int, bits: Array) -> NDArray[np.int64]:
+        """Add one text's codes to a map; return the cells that are new, as `maps.cells_in` does."""
+        before = self.bits_to_numpy(self.copy_of(bits), cells)
+        self.walk(codes, length, cells, bits, True)
+        return maps.cells_in(self.bits_to_numpy(bits, cells) & ~before, cells)
+
     def new_bits(self, cells: int) -> Array:
         """Return a map in which nothing was hit."""
         return self.to_device(maps.empty_map(self.layout, cells))

@@ -116,6 +116,13 @@ class CpuKernels(Kernels):
         new = loops.walk(codes, no_cell(cells), table, length, per_neuron, bits, store)
         return int(new[0]), int(new[1])
 
+    def add_cells(self, codes: Array, length: int, cells: int, bits: Array) -> NDArray[np.int64]:
+        found = np.empty(len(codes), dtype=np.int64)
+        given = codes, no_cell(cells), self._table(cells), length, maps.ints_per_neuron(cells)
+        n = loops.walk_cells(*given, cells, bits, found)
+        new: NDArray[np.int64] = found[:n].copy()  # the rest is mostly empty
+        return new
+
     def mask_codes(
         self, codes: Array, length: int, cells: int, keep_tokens: Array, keep_pairs: Array
     ) -> Array:

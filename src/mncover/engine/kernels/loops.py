@@ -300,6 +300,62 @@ def walk(
 
 
 @_compiled
+def walk_cells(
+    codes: Any,
+    none: int,
+    table: Any,
+    length: int,
+    per_neuron: int,
+    cells: int,
+    bits: Any,
+    found: Any,
+) -> int:
+    """Add one text to a map; write the cells that are new to `found` and return how many."""
+    n, at = 0, 0
+    for first, groups, stride, rows, columns, attention in table:
+        width = length if attention == 1 else columns
+        for g in range(groups):
+            for t in range(length):
+                start = first + (g * rows + t) * stride
+                for i in range(width):
+                    code = np.int64(codes[at + i])
+                    if code != none:
+                        place = start + i * per_neuron + (code >> 6)
+                        bit = np.uint64(1) << np.uint64(code & 63)
+                        if np.uint64(bits[place]) & bit == 0:
+                            bits[place] |= bit
+                            found[n] = (start // per_neuron + i) * cells + code
+                            n += 1
+                at += width
+    return n
+
+
+@_compiled
+def add_cells(
+    given: Any, counts: Any, cells: int, attention: Any, bits: Any, new: Any, kept: Any
+) -> int:
+    """Add cells, `counts` of each text after the other, to a map; return how many are new.
+
+    `new` [2, texts] counts those of hidden states and of attention, and `kept` gets them.
+    """
+    per_neuron = -(-cells // 64)
+    n, at = 0, 0
+    for text in range(counts.size):
+        for _ in range(counts[text]):
+            slot = np.int64(given[at]) // cells
+            code = np.int64(given[at]) - slot * cells
+            place = slot * per_neuron + (code >> 6)
+            bit = np.uint64(1) << np.uint64(code & 63)
+            if np.uint64(bits[place]) & bit == 0:
+                bits[place] |= bit
+                new[attention[slot], text] += 1
+                kept[n] = given[at]
+                n += 1
+            at += 1
+    return n
+
+
+@_compiled
 def mask_codes(
     codes: Any, none: int, table: Any, length: int, keep_tokens: Any, keep_pairs: Any, out: Any
 ) -> None:

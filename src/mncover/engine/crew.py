@@ -1,0 +1,298 @@
+"""Workers that share the texts of a job: handed out as they become free, taken back in order.
+
+Outcomes wait in Ray's own memory until it is their turn, so whoever asks holds one at a time. With
+many workers neighbours are joined by a worker first. A worker that dies costs what it had not
+finished, which others do again; nothing is counted before it is taken.
+"""
+
+from __future__ import annotations
+
+import warnings
+import weakref
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from mncover.engine.asked import texts_of
+from mncover.engine.cluster import Cluster, Spread
+from mncover.engine.jobs import JOBS
+from mncover.engine.worker import Make, State, Worker
+from mncover.errors import MnCoverError, WorkerError
+from mncover.types import shorten
+
+AT_ONCE = 2  # jobs that a worker has: one that it does, and one that waits
+TRIES = 3  # workers that may die of a job
+FAN = 4  # one outcome is taken for every so many workers
+MOST_JOINED = 16
+
+Advance = Callable[[int], None]
+
+
+class _Task(NamedTuple):
+    """A job, or the joining of several: the numbers of its items, and where Ray puts the rest."""
+
+    numbers: range
+    joins: bool
+    note: Any
+    payload: Any
+
+
+@dataclass(eq=False)
+class _Hand:
+    """A worker: the process, when it is ready, and what it was given, the oldest first."""
+
+    process: Any
+    birth: Any
+    tasks: deque[_Task] = field(default_factory=deque)
+
+
+class Crew:
+    """Workers with engines like the one that is given; started when they are first needed.
+
+    `make` makes such an engine in another process.
+    """
+
+    def __init__(self, make: Make, spread: Spread) -> None:
+        self.make, self.spread = make, spread
+        self.hands: list[_Hand] = []
+        self.cluster: Cluster | None = None
+        self._made: Any = None
+        self._tokens = 0
+        self._state: tuple[State, Any] | None = None
+        self._finalizer: Any = None
+
+    def __call__(
+        self, engine: Any, job: str, items: Sequence[Any], advance: Advance
+    ) -> Iterator[Any]:
+        """Do a job on every item; yield what comes of them, or of neighbours together, in order."""
+        if not items:
+            return iter(())
+        cluster = self._started(engine)
+        state = self._known(engine, cluster.ray)
+        fan = 1 if JOBS[job].join is None else min(MOST_JOINED, cluster.workers // FAN)
+        return _Call(self, cluster.ray, job, items, state, advance, max(1, fan)).results()
+
+    def close(self) -> None:
+        """End the workers; they start again if they are needed."""
+        if self._finalizer is not None:
+            self._finalizer()
+            self.cluster = self._state = self._finalizer = None
+
+    def _started(self, engine: Any) -> Cluster:
+        if self.cluster is None:
+            import torch
+
+            device = engine.subject.device.type
+            self.cluster = Cluster(self.spread, torch.get_num_threads(), device == "cuda")
+            self._tokens = engine.subject.limits(engine.batch_size)[1]
+            self._made = self.cluster.ray.put(self.make)
+            self.hands = [self._born() for _ in range(self.cluster.workers)]
+            self._finalizer = weakref.finalize(self, _end, self.cluster, self.hands)
+        return self.cluster
+
+    def _born(self) -> _Hand:
+        assert self.cluster is not None
+        process = self.cluster.actor(Worker, self._made, self.cluster.threads, self._tokens)
+        return _Hand(process, process.ready.remote())
+
+    def replace(self, hand: _Hand) -> None:
+        """Put a new worker in the place of one that died."""
+        self.hands[self.hands.index(hand)] = self._born()
+
+    def _known(self, engine: Any, ray: Any) -> Any:
+        """Return where the workers find what the engine has learnt."""
+        ranges, space = engine.ranges, engine.space
+        before = None if self._state is None else self._state[0]
+        if before is None or before.ranges is not ranges or before.space is not space:
+            state = State(0 if before is None else before.version + 1, ranges, space)
+            self._state = state, ray.put(state)
+        assert self._state is not None
+        return self._state[1]
+
+
+def _end(cluster: Cluster, hands: list[_Hand]) -> None:
+    """End workers; they may be gone already."""
+    if cluster.ray.is_initialized():
+        for hand in hands:
+            cluster.ray.kill(hand.process)
+    hands.clear()
+    cluster.leave()
+
+
+class _Call:
+    """One job over many items: what is left, what is under way, and what waits for its turn."""
+
+    def __init__(
+        self,
+        crew: Crew,
+        ray: Any,
+        job: str,
+        items: Sequence[Any],
+        state: Any,
+        advance: Advance,
+        fan: int,
+    ) -> None:
+        self.crew, self.ray, self.job, self.items = crew, ray, job, items
+        self.state, self.advance, self.fan = state, advance, fan
+        self.left = deque(range(len(items)))
+        self.to_join: deque[range] = deque()
+        self.done: dict[int, Any] = {}  # where what came of an item is
+        self.joined: dict[int, Any] = {}  # the same of several, by the first
+        self.next = 0
+        self.deaths: Counter[range] = Counter()
+        self.births = 0  # that failed, one after the other
+        self.said: set[str] = set()
+        for hand in crew.hands:
+            hand.tasks.clear()  # of a call that was broken off
+
+    def results(self) -> Iterator[Any]:
+        """Yield everything in order."""
+        while self.next < len(self.items):
+            self._hand_out()
+            self._wait()
+            yield from self._taken()
+
+    # Out.
+
+    def _hand_out(self) -> None:
+        """Give every worker that is ready something to do, the one that has least first."""
+        ready = [hand for hand in self.crew.hands if hand.birth is None]
+        for _ in range(AT_ONCE):
+            for hand in sorted(ready, key=lambda one: len(one.tasks)):
+                if len(hand.tasks) < AT_ONCE and not self._give(hand):
+                    return
+
+    def _give(self, hand: _Hand) -> bool:
+        """Give a worker the next task; return whether there was one."""
+        if self.to_join:
+            numbers, joins = self.to_join.popleft(), True
+            task = hand.process.join.options(num_returns=2)
+            refs = task.remote(self.job, self.state, *(self.done[n] for n in numbers))
+        elif self.left and self.left[0] < self.next + self._ahead:
+            number, joins = self.left.popleft(), False
+            numbers = range(number, number + 1)
+            task = hand.process.do.options(num_returns=2)
+            refs = task.remote(self.job, self.state, self.items[number])
+        else:
+            return False
+        hand.tasks.append(_Task(numbers, joins, *refs))
+        return True
+
+    @property
+    def _ahead(self) -> int:
+        """How far work may be ahead of what was taken: the slowest must not let memory fill."""
+        return 2 * AT_ONCE * len(self.crew.hands) + self.fan
+
+    # Back.
+
+    def _wait(self) -> None:
+        """Wait until a worker is born, done, or dead."""
+        births = {hand.birth: hand for hand in self.crew.hands if hand.birth is not None}
+        notes = {hand.tasks[0].note: hand for hand in self.crew.hands if hand.tasks}
+        ready, _ = self.ray.wait([*births, *notes], num_returns=1, timeout=1.0)
+        for ref in ready:
+            if ref in births:
+                self._take_birth(births[ref])
+            else:
+                self._take_note(notes[ref])
+
+    def _take_birth(self, hand: _Hand) -> None:
+        try:
+            self._get(hand.birth)
+            hand.birth, self.births = None, 0
+        except self.ray.exceptions.RayError as error:
+            self.births += 1
+            if self.births >= TRIES * len(self.crew.hands):
+                raise WorkerError(f"no worker can be started ({_first_line(error)}).") from error
+            self.crew.replace(hand)
+
+    def _take_note(self, hand: _Hand) -> None:
+        task = hand.tasks[0]
+        try:
+            note = self._get(task.note)
+        except self.ray.exceptions.RayError as error:
+            self._lost(hand, error)
+            return
+        hand.tasks.popleft()
+        self.advance(note.texts)
+        for words in note.warnings:
+            if words not in self.said:
+                self.said.add(words)
+                warnings.warn(words, stacklevel=2)
+        if task.joins:
+            self.joined[task.numbers.start] = task.payload
+        else:
+            self._put_aside(task)
+
+    def _put_aside(self, task: _Task) -> None:
+        """Keep where an outcome is; if it is the last of its neighbours, let them be joined."""
+        number = task.numbers.start
+        self.done[number] = task.payload
+        group = self._group(number)
+        if len(group) == 1:
+            self.joined[number] = task.payload
+        elif all(n in self.done for n in group):
+            self.to_join.append(group)
+
+    def _group(self, number: int) -> range:
+        """Return the neighbours that are taken together."""
+        start = number - number % self.fan
+        return range(start, min(start + self.fan, len(self.items)))
+
+    def _get(self, ref: Any) -> Any:
+        """Fetch something; an error of the job itself is raised as it was."""
+        try:
+            return self.ray.get(ref)
+        except self.ray.exceptions.RayTaskError as error:
+            if isinstance(error.cause, self.ray.exceptions.RayError):  # such as a lost argument
+                raise error.cause from None
+            if isinstance(error.cause, MnCoverError):
+                raise error.cause from None
+            raise
+
+    def _lost(self, hand: _Hand, error: Exception) -> None:
+        """Take the work of a dead worker back; refuse work that kills every worker."""
+        oldest = hand.tasks[0].numbers
+        self.deaths[oldest] += 1
+        if self.deaths[oldest] >= TRIES:
+            raise WorkerError(self._blame(oldest, error)) from error
+        for task in hand.tasks:
+            self._again(task.numbers)
+        hand.tasks.clear()
+        self.crew.replace(hand)
+
+    def _blame(self, numbers: range, error: Exception) -> str:
+        texts = [text for number in numbers for text in texts_of(self.items[number])]
+        before = sum(len(texts_of(item)) for item in self.items[: numbers.start])
+        which = f'texts {before + 1:,} to {before + len(texts):,}, from "{shorten(texts[0])}"'
+        return (
+            f'{TRIES} workers died of {which} to "{shorten(texts[-1])}" ({_first_line(error)}): '
+            "leave them out, or give a worker more memory with fewer `workers`."
+        )
+
+    def _again(self, numbers: range) -> None:
+        """Let items be done again, before all others."""
+        for number in reversed(numbers):
+            self.done.pop(number, None)
+            self.left.appendleft(number)
+        self.left = deque(sorted(self.left))
+
+    def _taken(self) -> Iterator[Any]:
+        """Yield what is there and next."""
+        while self.next in self.joined:
+            group = self._group(self.next)
+            try:
+                found = self._get(self.joined.pop(self.next))
+            except self.ray.exceptions.RayError:  # its machine is gone, and it with it
+                self._again(group)
+                return
+            for number in group:
+                self.done.pop(number, None)
+            self.next = group.stop
+            yield found
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return (lines[0] if lines else type(error).__name__).rstrip(".:")

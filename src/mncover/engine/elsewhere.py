@@ -1,0 +1,111 @@
+"""What an engine does by other processes: cut, ask, and put together as if it were done here.
+
+Texts are cut as one process cuts them, and what comes back is added in their order, so the
+outcome is the same, to the last bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mncover.data.table import Signatures
+from mncover.engine.asked import Cases, Hit, InLayer, Stretch
+from mncover.engine.first_hits import cuts_at, kernels_in_order, most_maps
+from mncover.engine.kernels.base import Array
+from mncover.engine.measure import Advance, cut_in_pieces, piece_size
+from mncover.engine.shards import Adder, Shard
+from mncover.engine.windows import WINDOW_TEXTS, by_number
+from mncover.types import Text
+
+if TYPE_CHECKING:
+    from mncover.engine.engine import Engine
+
+
+class Elsewhere(Protocol):
+    """Does a job on every item, in other processes; yields what comes of them, in order."""
+
+    def __call__(
+        self, engine: Any, job: str, items: Sequence[Any], advance: Advance
+    ) -> Iterator[Any]:
+        """Do it; neighbours may come together where a job allows that."""
+
+    def close(self) -> None:
+        """End the processes."""
+
+
+def shards(
+    crew: Elsewhere,
+    engine: Engine,
+    texts: Sequence[Text],
+    contexts: Sequence[str],
+    done: int,
+    advance: Advance,
+) -> Iterator[Shard]:
+    """Record texts in order, after those that are done."""
+    setups = engine.setups.each
+    kernels = kernels_in_order(setups)
+    if kernels is None:
+        # A part that was begun is cut into the same windows, of which the first are left out.
+        starts = range(done - done % WINDOW_TEXTS, len(texts), WINDOW_TEXTS)
+        cuts = [slice(start, start + WINDOW_TEXTS) for start in starts]
+        items = [Stretch(texts[c], contexts[c], max(0, done - c.start)) for c in cuts]
+    else:
+        cuts = cuts_at(contexts, piece_size(engine.subject), most_maps(setups, kernels))
+        cuts = [slice(max(done, cut.start), cut.stop) for cut in cuts if cut.stop > done]
+        items = [Stretch(texts[cut], contexts[cut]) for cut in cuts]
+    for payload in crew(engine, "record", items, advance):
+        yield from payload
+
+
+def hit(
+    crew: Elsewhere,
+    engine: Engine,
+    texts: Sequence[Text],
+    maps: Mapping[str, Array],
+    advance: Advance,
+) -> Iterator[Hit]:
+    """Add the hits of texts to maps."""
+    items = [texts[cut] for cut in cut_in_pieces(engine.subject, len(texts))]
+    for found in crew(engine, "hit", items, advance):
+        for name, bits in found.maps.items():
+            mine = maps[name]
+            mine |= engine.setups.kernels_of(name).to_device(np.array(bits))
+        yield found
+
+
+def answers(
+    crew: Elsewhere, engine: Engine, texts: Sequence[Text], advance: Advance
+) -> list[tuple[NDArray[np.float32], Signatures]]:
+    """Return the class probabilities and signatures of texts, piece by piece."""
+    items = [texts[cut] for cut in cut_in_pieces(engine.subject, len(texts))]
+    return list(crew(engine, "answer", items, advance))
+
+
+def states(
+    crew: Elsewhere, engine: Engine, texts: Sequence[Text], layer: int, advance: Advance
+) -> Iterator[tuple[NDArray[np.float16], NDArray[np.float32]]]:
+    """Yield the mean states of texts in a layer, and the class probabilities, piece by piece."""
+    cuts = cut_in_pieces(engine.subject, len(texts))
+    yield from crew(engine, "states", [InLayer(texts[cut], layer) for cut in cuts], advance)
+
+
+def first_gains(
+    crew: Elsewhere,
+    engine: Engine,
+    cases: Sequence[Sequence[Text]],
+    bits: Array,
+    criterion: str,
+    advance: Advance,
+) -> NDArray[np.float64]:
+    """Add cases to a map, in order; return what each adds."""
+    setups, adder = engine.setups, Adder(engine.setups)
+    total = setups.bits_to_numpy(bits, criterion)
+    items = [Cases(part, criterion) for part in by_number(cases)]
+    each = crew(engine, "cases", items, advance)
+    new = [adder.add(criterion, found, total)[0] for found in each]
+    bits |= setups.kernels_of(criterion).to_device(total)
+    return engine.gain(criterion, *np.concatenate([*new, np.zeros((2, 0), np.int64)], axis=1))
