@@ -48,14 +48,14 @@ INTERRUPTED_CALIBRATION = """
 import os, signal, sys
 from mncover.engine import ranges as calibration
 from mncover.cli import main
-observe, calls = calibration._observe, []
+observe, calls = calibration.observe, []
 def counted(*args):
     calls.append(1)
     if len(calls) == 4:
         os.kill(os.getpid(), signal.SIGKILL)
     return observe(*args)
-calibration._observe = counted
-calibration.calibrate.__defaults__ = (None, 3)
+calibration.observe = counted
+calibration.CHUNK = 3
 sys.exit(main(sys.argv[1:]))
 """
 
@@ -177,13 +177,13 @@ def test_a_killed_combine_leaves_the_old_file(tmp_path: Path) -> None:
 def spy_on_observe(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return a list that grows by the number of texts of each chunk that is calibrated on."""
     seen: list[int] = []
-    observe = calibration._observe
+    observe = calibration.observe
 
-    def spy(taps: Any, piece: Any, *more: Any) -> Any:
+    def spy(taps: Any, setup: Any, bounds: Any, piece: Any, *more: Any) -> Any:
         seen.append(len(piece.texts))
-        return observe(taps, piece, *more)
+        return observe(taps, setup, bounds, piece, *more)
 
-    monkeypatch.setattr(calibration, "_observe", spy)
+    monkeypatch.setattr(calibration, "observe", spy)
     return seen
 
 

@@ -116,11 +116,11 @@ def test_a_calibration_that_resumes_learns_the_same_space(
 ) -> None:
     from mncover.engine import ranges
 
-    monkeypatch.setattr(ranges.calibrate, "__defaults__", (None, 10))  # ten texts at a time
+    monkeypatch.setattr(ranges, "CHUNK", 10)  # texts at a time
     texts, calls = tiny.texts(35), []
     cov = Coverage(*tiny.make("bert"), max_length=32, progress=False)
     whole = cov.engine.calibrate(texts, cache=False)
-    observe = ranges._observe
+    observe = ranges.observe
 
     def interrupted(*args: Any) -> Any:
         calls.append(1)
@@ -128,7 +128,7 @@ def test_a_calibration_that_resumes_learns_the_same_space(
             raise KeyboardInterrupt
         return observe(*args)
 
-    monkeypatch.setattr(ranges, "_observe", interrupted)
+    monkeypatch.setattr(ranges, "observe", interrupted)
     with pytest.raises(KeyboardInterrupt):
         cov.engine.calibrate(texts, cache=True)
     resumed = cov.engine.calibrate(texts, cache=True)

@@ -137,7 +137,7 @@ def _in_child(folder: Path, arguments: list[str], end: Kill | Stop | None, pipe:
     # Small windows, a checkpoint after each, and the same name and time for every run.
     windows.WINDOW_TEXTS, files.SECONDS, files.SHARE = 8, 0, 0
     measure.PIECE = 8
-    ranges.calibrate.__defaults__ = (None, 7)
+    ranges.CHUNK = 7
     secrets.token_hex = lambda nbytes=None: "0" * 16
     start = datetime.datetime(2022, 5, 1, tzinfo=datetime.timezone.utc)
     clock = SimpleNamespace(now=lambda zone: start)

@@ -140,6 +140,7 @@ class _Call:
         self.done: dict[int, Any] = {}  # where what came of an item is
         self.joined: dict[int, Any] = {}  # the same of several, by the first
         self.next = 0
+        self.alone: set[int] = set()  # items whose neighbours could not be joined with them
         self.deaths: Counter[range] = Counter()
         self.births = 0  # that failed, one after the other
         self.said: set[str] = set()
@@ -237,6 +238,8 @@ class _Call:
 
     def _group(self, number: int) -> range:
         """Return the neighbours that are taken together."""
+        if number in self.alone:
+            return range(number, number + 1)
         start = number - number % self.fan
         return range(start, min(start + self.fan, len(self.items)))
 
@@ -253,11 +256,13 @@ class _Call:
 
     def _lost(self, hand: _Hand, error: Exception) -> None:
         """Take the work of a dead worker back; refuse work that kills every worker."""
-        oldest = hand.tasks[0].numbers
-        self.deaths[oldest] += 1
-        if self.deaths[oldest] >= TRIES:
-            raise WorkerError(self._blame(oldest, error)) from error
+        oldest = hand.tasks[0]
+        self.deaths[oldest.numbers] += 1
+        if self.deaths[oldest.numbers] >= TRIES and not oldest.joins:
+            raise WorkerError(self._blame(oldest.numbers, error)) from error
         for task in hand.tasks:
+            if task.joins:  # what it was to join may be gone, or too large: take it as it comes
+                self.alone.update(task.numbers)
             self._again(task.numbers)
         hand.tasks.clear()
         self.crew.replace(hand)

@@ -275,9 +275,10 @@ class Engine:
                     found = [self.answer(piece, advance) for piece in each]
             else:
                 found = elsewhere.answers(self.crew, self, texts, advance)
-        labels, numbers = self.subject.n_labels, self.sign(None, 0).signatures.shape[1]
-        none = np.empty((0, labels), np.float32), np.empty((0, numbers), np.float16)
-        probabilities, signatures = zip(none, *found, strict=True)
+        if not found:
+            none = PoolReader.projected(None, self.layout, 0, self._projections)
+            return np.empty((0, self.subject.n_labels), dtype=np.float32), none.signatures
+        probabilities, signatures = zip(*found, strict=True)
         return np.concatenate(probabilities), np.concatenate(signatures)
 
     def answer(

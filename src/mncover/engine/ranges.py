@@ -214,7 +214,6 @@ def calibrate(
     batch_size: int | None,
     advance: Advance,
     cache: Path | None = None,
-    chunk: int = CHUNK,
     elsewhere: Elsewhere | None = None,
 ) -> Ranges:
     """Return the ranges over the texts; `cache` is the file that keeps them, or is to.
@@ -233,7 +232,7 @@ def calibrate(
     ranges = _begun(partial, layout, max_length)
     advance(ranges.texts)
     places = reference_places(len(texts), [states.shape[1] for states in ranges.pooled])
-    cuts = cut_in_pieces(taps.subject, len(texts) - ranges.texts, chunk)
+    cuts = cut_in_pieces(taps.subject, len(texts) - ranges.texts, CHUNK)
     asked = list(_asked(texts, places, ranges.texts, cuts))
     here = partial_of(_here, taps, setup, ranges, max_length, batch_size, advance)
     for found in (elsewhere or here)(asked):
