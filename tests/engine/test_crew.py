@@ -15,7 +15,7 @@ import pytest
 from mncover import Coverage
 from mncover.data.identity import Run
 from mncover.engine import elsewhere, windows
-from mncover.engine.cluster import Spread
+from mncover.engine.cluster import Cluster, Spread
 from mncover.engine.crew import _Call
 from mncover.engine.worker import Worker
 from mncover.errors import ActivationError, MissingExtraError, SettingsError, WorkerError
@@ -41,11 +41,9 @@ def _small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def one_ray() -> Iterator[None]:
     """Start Ray once for the tests of this file."""
-    from mncover.engine.cluster import import_ray
-
-    import_ray().init("local", num_cpus=4, include_dashboard=False, log_to_driver=False)
+    cluster = Cluster(Spread(4), threads=4, gpu=False)
     yield
-    ray.shutdown()
+    cluster.leave()
 
 
 def saved(cov: Coverage, path: Path) -> bytes:
@@ -86,10 +84,11 @@ class Deadly:
 
     def __call__(self, module: Any, given: Any, output: Any) -> Any:
         """Look at what the embeddings get."""
-        if not (given[0] == self.token).any():
+        mine = (given[0] == self.token).any(dim=1)
+        if not mine.any():
             return output
         if self.spoils:
-            return output * float("nan")
+            return output.masked_fill(mine[:, None, None], float("nan"))
         os.kill(os.getpid(), signal.SIGKILL)
         return output
 
@@ -129,7 +128,7 @@ def test_killed_workers_change_nothing_and_deadly_texts_are_named(
     assert (tmp_path / "alone").read_bytes() == (tmp_path / "shared").read_bytes()
     before = shared.data.total("cover").copy()
     with pytest.raises(WorkerError, match=r'3 workers died of texts 9 to 16, from .* to "so awful'):
-        shared.update([*texts[:15], "so awful"], context="deadly")
+        shared.update([*texts[:15], "so awful"], context="deadly", gains=True)
     assert np.array_equal(shared.data.total("cover"), before)
     shared.close()
 
@@ -154,12 +153,12 @@ def test_what_a_worker_refuses_reads_as_in_one_process() -> None:
 def test_a_cluster_of_two_machines_gives_the_same_and_may_lose_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ray.cluster_utils import Cluster
+    from ray.cluster_utils import Cluster as Machines
 
     ray.shutdown()
     model, tokenizer = tiny.make("bert")
     alone = saved(Coverage(model, tokenizer, max_length=12), tmp_path / "alone.mncover")
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    cluster = Machines(initialize_head=True, head_node_args={"num_cpus": 1})
     second = cluster.add_node(num_cpus=1)
     real, count = _Call._take_note, [0]
 

@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,7 +45,15 @@ def import_ray() -> Any:
         import ray
     except ImportError as error:
         raise MissingExtraError("running on several workers", "ray", "ray") from error
+    logging.getLogger("ray").setLevel(logging.ERROR)
+    with suppress(AttributeError):
+        # Ray prints on standard output, where reports go, that a worker died. The crew knows.
+        ray._private.worker.print_to_stdstream = _unprinted
     return ray
+
+
+def _unprinted(*what: Any, **options: Any) -> None:
+    """Take the place of what prints."""
 
 
 class Cluster:
