@@ -14,7 +14,7 @@ import pytest
 
 from mncover import Coverage
 from mncover.data.identity import Run
-from mncover.engine import elsewhere, windows
+from mncover.engine import windows
 from mncover.engine.cluster import Cluster, Spread
 from mncover.engine.crew import _Call
 from mncover.engine.worker import Worker
@@ -32,10 +32,11 @@ CONTEXTS = ["a"] * 70 + ["b"] * 90
 @pytest.fixture(autouse=True)
 def _small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut few texts into many shards, and let a run be the same run every time."""
-    for module in (windows, elsewhere):
-        monkeypatch.setattr(module, "WINDOW_TEXTS", 8)
+    monkeypatch.setattr(windows, "WINDOW_TEXTS", 8)
     monkeypatch.setattr("mncover.engine.ranges.CHUNK", 8)
-    monkeypatch.setattr(Run, "start", lambda *what: Run("run", "2026-01-01", *(what or ("", "", 0))))
+    monkeypatch.setattr(
+        Run, "start", lambda *what: Run("run", "2026-01-01", *(what or ("", "", 0)))
+    )
 
 
 @pytest.fixture(scope="module")

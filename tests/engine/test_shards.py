@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mncover import Coverage, Prompting
 from mncover.data import maps
 from mncover.data.identity import Run
-from mncover.engine import elsewhere, windows
+from mncover.engine import windows
 from mncover.engine.kernels.base import Kernels
 from mncover.engine.shards import Adder, Hits, Shard, joined
 from mncover.masks.masks import Masks
@@ -27,11 +27,12 @@ TRAIN = tiny.texts(40, seed=3)
 @pytest.fixture(autouse=True)
 def _small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut few texts into many shards, and let a run be the same run every time."""
-    for module in (windows, elsewhere):
-        monkeypatch.setattr(module, "WINDOW_TEXTS", 16)
+    monkeypatch.setattr(windows, "WINDOW_TEXTS", 16)
     monkeypatch.setattr("mncover.engine.ranges.CHUNK", 8)
     monkeypatch.setattr("mncover.engine.measure.PIECE", 16)
-    monkeypatch.setattr(Run, "start", lambda *what: Run("run", "2026-01-01", *(what or ("", "", 0))))
+    monkeypatch.setattr(
+        Run, "start", lambda *what: Run("run", "2026-01-01", *(what or ("", "", 0)))
+    )
 
 
 def pair_of_coverages(
@@ -236,8 +237,8 @@ def test_shards_may_be_joined_in_any_way_and_gains_are_those_of_a_set(
     by_context: dict[str, set[int]] = {"a": set(), "b": set()}
     for shard in left:
         new += adder.add("cover", shard.hits["cover"], bits)[0].sum(axis=0).tolist()
-        for context, cells in shard.contexts.items():
-            by_context[context] |= set(cells["cover"].tolist())
+        for context, found in shard.contexts.items():
+            by_context[context] |= set(found["cover"].tolist())
     seen: set[int] = set()
     expected = []
     for cells in (cells for texts in lists for cells in texts):

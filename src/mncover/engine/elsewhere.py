@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mncover.data.table import Signatures
+from mncover.engine import windows
 from mncover.engine.asked import Cases, Hit, InLayer, Stretch
 from mncover.engine.first_hits import cuts_at, kernels_in_order, most_maps
 from mncover.engine.kernels.base import Array
 from mncover.engine.measure import Advance, cut_in_pieces, piece_size
 from mncover.engine.shards import Adder, Shard
-from mncover.engine.windows import WINDOW_TEXTS, by_number
 from mncover.types import Text
 
 if TYPE_CHECKING:
@@ -50,8 +50,9 @@ def shards(
     kernels = kernels_in_order(setups)
     if kernels is None:
         # A part that was begun is cut into the same windows, of which the first are left out.
-        starts = range(done - done % WINDOW_TEXTS, len(texts), WINDOW_TEXTS)
-        cuts = [slice(start, start + WINDOW_TEXTS) for start in starts]
+        size = windows.WINDOW_TEXTS
+        starts = range(done - done % size, len(texts), size)
+        cuts = [slice(start, start + size) for start in starts]
         items = [Stretch(texts[c], contexts[c], max(0, done - c.start)) for c in cuts]
     else:
         cuts = cuts_at(contexts, piece_size(engine.subject), most_maps(setups, kernels))
@@ -104,7 +105,7 @@ def first_gains(
     """Add cases to a map, in order; return what each adds."""
     setups, adder = engine.setups, Adder(engine.setups)
     total = setups.bits_to_numpy(bits, criterion)
-    items = [Cases(part, criterion) for part in by_number(cases)]
+    items = [Cases(part, criterion) for part in windows.by_number(cases)]
     each = crew(engine, "cases", items, advance)
     new = [adder.add(criterion, found, total)[0] for found in each]
     bits |= setups.kernels_of(criterion).to_device(total)

@@ -1,0 +1,258 @@
+"""Do workers give what one process gives, and what do they cost?
+
+    python -m benchmarks.workers same MODEL SUITE TRAIN [--texts 20000] [--workers 1,2,4]
+    python -m benchmarks.workers kill MODEL SUITE TRAIN [--texts 4000] [--kills 20]
+    python -m benchmarks.workers speed MODEL SUITE TRAIN [--texts N] [--workers 2] [--threads 1]
+    python -m benchmarks.workers memory MODEL SUITE TRAIN [--workers 1,2,4,8] [--texts 2000]
+    python -m benchmarks.workers shards MODEL SUITE TRAIN [--texts 20000]
+
+`same` compares data files byte by byte, `kill` too, while workers are killed at random moments.
+`speed` times one process and workers, each once, after calibration and with the workers ready;
+with `--threads 1` it times one worker against several, each of one thread. `memory` prints the
+resident memory of the process that asks, which is to depend neither on workers nor on texts;
+`shards` how large what workers send is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pickle
+import random
+import resource
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from mncover import Coverage
+from mncover.data.identity import Run
+from mncover.engine import crew as crews
+from mncover.engine import windows
+from mncover.engine.asked import Stretch
+from mncover.engine.jobs import JOBS
+from mncover.engine.recorder import SuiteRun
+from mncover.engine.shards import Adder, Shard, joined
+from mncover.suites.formats import read_rows, read_texts
+from mncover.suites.formats.records import Fields
+from mncover.suites.parts import Part
+from mncover.suites.rows import Rows
+
+SECONDS: dict[str, float] = {"merging": 0.0}
+
+
+def one_name(*what: Any) -> Run:
+    """Return a run that has the same name and time whenever it is started."""
+    return Run("run", "2026-01-01", *(what or ("", "", 0)))
+
+
+def suite_of(path: Path, texts: int | None) -> Rows:
+    """Return a suite, or a sample of it with about so many texts."""
+    rows = read_rows(path, Fields())
+    if texts is None or texts >= len(rows):
+        return rows
+    return Part((), "", max(1, round(texts * _cases(rows) / len(rows))), 0).of(rows)
+
+
+def _cases(rows: Rows) -> int:
+    assert rows.suite is not None
+    return sum(len(test.cases) for test in rows.suite.tests)
+
+
+class Measured:
+    """Runs a suite with some workers; None is one process without Ray."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self.model, self.length = str(arguments.model), arguments.max_length
+        self.train = read_texts(arguments.train, Fields(), arguments.train_limit).texts
+        self.rows = suite_of(arguments.suite, arguments.texts)
+        self.folder = Path(tempfile.mkdtemp(prefix="mncover-workers-"))
+        print(f"{len(self.rows):,} texts, calibrated on {len(self.train):,}", flush=True)
+
+    def coverage(self, workers: int | None, calibrate: bool = False) -> Coverage:
+        """Return a calibrated coverage whose workers are ready; `calibrate` does it anew."""
+        cov = Coverage(self.model, max_length=self.length, workers=workers, progress=False)
+        cov.calibrate(self.train, cache=not calibrate, yardstick=False)
+        cov.signatures(self.train[:8])
+        return cov
+
+    def run(self, cov: Coverage, name: str) -> tuple[bytes, float]:
+        """Return the data file of a run, and how long it took."""
+        path = self.folder / f"{name}.mncover"
+        path.unlink(missing_ok=True)
+        start = time.perf_counter()
+        SuiteRun(cov.engine, self.rows, path, "auto").run()
+        return path.read_bytes(), time.perf_counter() - start
+
+
+def same(arguments: argparse.Namespace) -> None:
+    measured = Measured(arguments)
+    alone, seconds = measured.run(measured.coverage(None, calibrate=True), "alone")
+    print(f"one process: {len(alone):,} bytes, {seconds:.1f} s", flush=True)
+    for workers in arguments.workers:
+        cov = measured.coverage(workers, calibrate=True)
+        found, seconds = measured.run(cov, str(workers))
+        equal = "the same file" if found == alone else "ANOTHER FILE"
+        print(f"{workers} workers: {equal}, {seconds:.1f} s", flush=True)
+        cov.close()
+
+
+def kill(arguments: argparse.Namespace) -> None:
+    # Small shards: there must be something left to do after many kills.
+    windows.WINDOW_TEXTS = arguments.shard
+    measured = Measured(arguments)
+    alone, _ = measured.run(measured.coverage(None), "alone")
+    draw, kills, runs = random.Random(0), 0, 0
+    while kills < arguments.kills:
+        cov = measured.coverage(2)
+        with _killing(cov, draw) as count:
+            found, seconds = measured.run(cov, "killed")
+        kills, runs = kills + count[0], runs + 1
+        equal = "the same file" if found == alone else "ANOTHER FILE"
+        print(f"run {runs}, {count[0]} workers killed: {equal}, {seconds:.1f} s", flush=True)
+        cov.close()
+
+
+@contextmanager
+def _killing(cov: Coverage, draw: random.Random) -> Iterator[list[int]]:
+    """Kill a worker by SIGKILL at random moments, as long as the block lasts."""
+    crew = cov.engine.crew
+    assert isinstance(crew, crews.Crew)
+    count, over = [0], threading.Event()
+
+    def kills() -> None:
+        while not over.wait(draw.uniform(0.5, 12)):
+            pids = [pid for pid in _pids() if pid != os.getpid()]
+            if pids:
+                os.kill(draw.choice(pids), signal.SIGKILL)
+                count[0] += 1
+
+    thread = threading.Thread(target=kills, daemon=True)
+    thread.start()
+    try:
+        yield count
+    finally:
+        over.set()
+        thread.join()
+
+
+def _pids() -> list[int]:
+    """Return the processes that hold workers."""
+    found = []
+    for one in Path("/proc").iterdir():
+        if one.name.isdigit():
+            try:
+                words = (one / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if words.startswith(b"ray::Worker"):
+                found.append(int(one.name))
+    return found
+
+
+def speed(arguments: argparse.Namespace) -> None:
+    if arguments.threads is not None:
+        torch.set_num_threads(arguments.threads)
+    measured = Measured(arguments)
+    merge = crews._Call._taken
+
+    def timed(self: Any) -> Iterator[Any]:
+        for found in merge(self):
+            start = time.perf_counter()
+            yield found
+            SECONDS["merging"] += time.perf_counter() - start
+
+    crews._Call._taken = timed  # type: ignore[method-assign]
+    first = 1 if arguments.threads is not None else None
+    seconds = {}
+    for workers in (first, *arguments.workers):
+        cov = measured.coverage(workers)
+        if workers is not None and arguments.threads is not None:
+            crew = cov.engine.crew
+            assert isinstance(crew, crews.Crew)
+            assert crew.cluster is not None
+            assert crew.cluster.threads == arguments.threads
+        SECONDS["merging"] = 0.0
+        _, seconds[workers] = measured.run(cov, str(workers))
+        ratio, share = seconds[workers] / seconds[first], SECONDS["merging"] / seconds[workers]
+        name = "one process" if workers is None else f"{workers} workers"
+        print(f"{name}: {seconds[workers]:.1f} s ({ratio:.3f}), adding up {share:.1%}", flush=True)
+        cov.close()
+
+
+def memory(arguments: argparse.Namespace) -> None:
+    windows.WINDOW_TEXTS = arguments.shard
+    measured = Measured(arguments)
+    for workers in arguments.workers:
+        pid = os.fork()  # so that each has a peak of its own
+        if pid == 0:
+            cov = measured.coverage(workers)
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            measured.run(cov, str(workers))
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            print(f"{workers} workers: {peak / 1024:.0f} MiB, {before / 1024:.0f} before the run")
+            cov.close()
+            os._exit(0)
+        os.waitpid(pid, 0)
+
+
+def shards(arguments: argparse.Namespace) -> None:
+    """Print how large the shards of a suite are, how they join, and how long adding takes."""
+    measured = Measured(arguments)
+    engine = measured.coverage(None).engine
+    rows = measured.rows.by_context()
+    found: list[Shard] = []
+    for start in range(0, len(rows), windows.WINDOW_TEXTS):
+        part = slice(start, start + windows.WINDOW_TEXTS)
+        asked = Stretch(rows.texts[part], rows.contexts[part])
+        found += JOBS["record"].run(engine, asked, lambda n: None)
+    sizes = [len(pickle.dumps(one, protocol=5)) for one in found]
+    cells = [sum(len(hits.cells) for hits in one.hits.values()) for one in found]
+    print(f"{len(found)} shards of up to {windows.WINDOW_TEXTS:,} texts:", end=" ")
+    print(f"{min(sizes):,} to {max(sizes):,} bytes, {min(cells):,} to {max(cells):,} cells")
+    adder, seconds = Adder(engine.setups), []
+    maps = {name: adder.empty(name) for name in engine.criteria}
+    for one in found:
+        begin = time.perf_counter()
+        for name, hits in one.hits.items():
+            adder.add(name, hits, maps[name])
+        seconds.append(time.perf_counter() - begin)
+    print(f"adding one: {1000 * min(seconds):.1f} to {1000 * max(seconds[1:]):.1f} ms")
+    begin = time.perf_counter()
+    whole = joined(engine.setups, found)
+    took = time.perf_counter() - begin
+    print(f"all of them joined: {len(pickle.dumps(whole, protocol=5)):,} bytes, {took:.2f} s")
+
+
+COMMANDS = {"same": same, "kill": kill, "speed": speed, "memory": memory, "shards": shards}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=list(COMMANDS))
+    parser.add_argument("model", type=Path)
+    parser.add_argument("suite", type=Path)
+    parser.add_argument("train", type=Path)
+    parser.add_argument("--texts", type=int)
+    parser.add_argument("--train-limit", type=int, default=10_000)
+    parser.add_argument("--max-length", type=int, default=128)
+    parser.add_argument("--workers", type=lambda text: [int(one) for one in text.split(",")])
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--shard", type=int, default=256)
+    parser.add_argument("--threads", type=int)
+    arguments = parser.parse_args()
+    arguments.workers = arguments.workers or {"same": [1, 2, 4], "memory": [1, 2, 4, 8]}.get(
+        arguments.what, [2]
+    )
+    Run.start = one_name  # type: ignore[method-assign, assignment]
+    COMMANDS[arguments.what](arguments)
+
+
+if __name__ == "__main__":
+    main()
