@@ -26,6 +26,7 @@ OPTIONAL = {
     "matplotlib": {"mncover.report.plots"},
     "jinja2": {"mncover.report.html"},
     "tomli": {"mncover.data.files"},
+    "ray": {"mncover.engine.cluster"},
 }
 
 
@@ -86,7 +87,7 @@ if tables != (4, 4, 2) or {"pandas", "pyarrow", "datasets"} & set(sys.modules):
     sys.exit(f"{tables}, or a package that reading does not need")
 from mncover.cli import main
 code = max(main(arguments) for arguments in json.loads(sys.argv[1]))
-heavy = {"torch", "transformers", "numba", "datasets"} & set(sys.modules)
+heavy = {"torch", "transformers", "numba", "datasets", "ray"} & set(sys.modules)
 sys.exit(f"imported {heavy}" if heavy else code)
 """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -186,6 +187,20 @@ def test_asking_for_workers_without_ray_names_the_install(monkeypatch: pytest.Mo
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'mncover\[ray\]'"):
         Coverage(*tiny.make("bert"), workers=2)
+
+
+ALONE = """
+import sys
+from mncover import Coverage
+from tests import tiny
+cov = Coverage(*tiny.make("bert"), max_length=12).calibrate(tiny.texts(9), cache=False)
+cov.update(tiny.texts(9), gains=True)
+sys.exit("ray" in sys.modules)
+"""
+
+
+def test_ray_is_not_imported_unless_workers_are_asked_for() -> None:
+    assert subprocess.run([sys.executable, "-c", ALONE], check=False).returncode == 0
 
 
 def test_an_address_comes_from_the_option_or_from_rays_variable(

@@ -18,6 +18,7 @@ QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_DISABLE_IMPORT_WARNING": "1",
+    "RAY_worker_niceness": "0",  # whoever asks for workers wants them to work
 }
 
 

@@ -166,10 +166,25 @@ def fingerprint_model(model: Any) -> str:
     digest = hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode())
     for name, tensor in sorted(model.state_dict().items()):
         digest.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        flat = tensor.detach().contiguous().cpu().flatten()
+        flat = _held(model, name, tensor).detach().contiguous().cpu().flatten()
         if flat.numel():
             digest.update(memoryview(flat.view(torch.uint8).numpy()))
     return digest.hexdigest()
+
+
+def _held(model: Any, name: str, tensor: Any) -> Any:
+    """Return a weight where it is: of a model that is spread it may wait in memory or on disk."""
+    if not tensor.is_meta:
+        return tensor
+    owner, _, leaf = name.rpartition(".")
+    hook = getattr(model.get_submodule(owner), "_hf_hook", None)
+    weights = next(
+        (one.weights_map for one in getattr(hook, "hooks", [hook]) if hasattr(one, "weights_map")),
+        None,
+    )
+    if weights is None:
+        raise ModelError(f"the weight {name} is not loaded: the model cannot be identified.")
+    return weights[leaf]
 
 
 def fingerprint_tokenizer(tokenizer: Any) -> str:

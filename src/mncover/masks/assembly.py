@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from mncover.criteria import chosen_criteria
 from mncover.data.places import check_model_folder
 from mncover.data.prompting import Prompting
+from mncover.engine.cluster import Spread, import_ray
 from mncover.errors import needs_run
 from mncover.masks.masks import Masks
 from mncover.types import Settings
 
 if TYPE_CHECKING:
-    from mncover.engine.cluster import Spread
     from mncover.engine.engine import Engine
 
 # Model, tokenizer, device, number format, prompting, and how the model is spread over devices.
@@ -40,6 +40,8 @@ def assembled(
     """
     if isinstance(loading[0], str | Path):
         check_model_folder(str(loading[0]))
+    if spread is not None:
+        import_ray()
     given = masks if masks is None or isinstance(masks, Masks) else Masks.load(masks)
     chosen = chosen_criteria(criteria, given is not None)
     with needs_run():
@@ -47,10 +49,8 @@ def assembled(
         from mncover.engine.loading import load_subject
     engine = Engine(load_subject(*loading), settings, chosen, given, *running)
     if spread is not None:
-        from mncover.engine.cluster import import_ray
         from mncover.engine.crew import Crew
 
-        import_ray()
         there = _there(loading), settings, criteria, given, (running[0], False, *running[2:])
         engine.crew = Crew(partial(assembled, *there), spread)
     return engine
