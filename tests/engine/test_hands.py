@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import count
 from types import SimpleNamespace
 from typing import Any
 
@@ -66,7 +67,7 @@ class Process:
         self.do = SimpleNamespace(options=lambda **_: SimpleNamespace(remote=self._do))
         self.join = SimpleNamespace(options=lambda **_: SimpleNamespace(remote=self._join))
 
-    def _do(self, job: str, state: Any, item: Any) -> list[Ref]:
+    def _do(self, job: str, state: Any, item: Any, key: int) -> list[Ref]:
         if isinstance(item, Exception):
             return [Ref(error=RayTaskError(item)), Ref()]
         return self._answer(item, [item[1] ** 2])
@@ -89,7 +90,7 @@ class Crew:
     """As many workers as wanted; dead ones are replaced."""
 
     def __init__(self, n: int, born: Callable[[], Process]) -> None:
-        self.born = born
+        self.born, self.keys, self.tally = born, count(), None
         self.hands = [self._hand() for _ in range(n)]
 
     def _hand(self) -> _Hand:

@@ -57,6 +57,21 @@ def _unprinted(*what: Any, **options: Any) -> None:
     """Take the place of what prints."""
 
 
+class Tally:
+    """Another process, which is told how far workers are; tasks are known by numbers."""
+
+    def __init__(self) -> None:
+        self._told: dict[int, int] = {}
+
+    def tell(self, task: int, texts: int) -> None:
+        """Note how many texts of a task are done."""
+        self._told[task] = texts
+
+    def so_far(self) -> dict[int, int]:
+        """Return what was told."""
+        return dict(self._told)
+
+
 class Cluster:
     """A Ray that is running; `ours` if it was started here and ends with `leave`."""
 
@@ -95,6 +110,10 @@ class Cluster:
         options = {**needs, "max_restarts": 0, "scheduling_strategy": "SPREAD"}
         return self.ray.remote(kind).options(**options).remote(*arguments)
 
+    def tally(self) -> Any:
+        """Start the process that is told how far workers are."""
+        return self.ray.remote(Tally).options(num_cpus=0).remote()
+
     def leave(self) -> None:
         """End what was started here."""
         if self.ours and self.ray.is_initialized():
@@ -103,13 +122,20 @@ class Cluster:
 
 @contextmanager
 def _own_handlers() -> Iterator[None]:
-    """Keep our answers to signals: Ray brings its own."""
+    """Keep our answers to signals: Ray brings its own, which ends the program at once."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    came = 0
     try:
         yield
+    except SystemExit as error:
+        if error.code not in before:
+            raise
+        came = int(error.code)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+    if came:  # and now to whom it was meant for
+        os.kill(os.getpid(), came)

@@ -7,11 +7,13 @@ finished, which others do again; nothing is counted before it is taken.
 
 from __future__ import annotations
 
+import time
 import warnings
 import weakref
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any, NamedTuple
 
 from mncover.engine.asked import texts_of
@@ -19,12 +21,14 @@ from mncover.engine.cluster import Cluster, Spread
 from mncover.engine.jobs import JOBS
 from mncover.engine.worker import Make, State, Worker
 from mncover.errors import MnCoverError, WorkerError
+from mncover.report.progress import is_shown
 from mncover.types import shorten
 
 AT_ONCE = 2  # jobs that a worker has: one that it does, and one that waits
 TRIES = 3  # workers that may die of a job
 FAN = 4  # one outcome is taken for every so many workers
 MOST_JOINED = 16
+PATIENCE = 60  # seconds without any worker
 
 Advance = Callable[[int], None]
 
@@ -32,6 +36,7 @@ Advance = Callable[[int], None]
 class _Task(NamedTuple):
     """A job, or the joining of several: the numbers of its items, and where Ray puts the rest."""
 
+    key: int
     numbers: range
     joins: bool
     note: Any
@@ -57,6 +62,8 @@ class Crew:
         self.make, self.spread = make, spread
         self.hands: list[_Hand] = []
         self.cluster: Cluster | None = None
+        self.tally: Any = None  # if somebody is watching
+        self.keys = count()
         self._made: Any = None
         self._tokens = 0
         self._state: tuple[State, Any] | None = None
@@ -87,13 +94,15 @@ class Crew:
             self.cluster = Cluster(self.spread, torch.get_num_threads(), device == "cuda")
             self._tokens = engine.subject.limits(engine.batch_size)[1]
             self._made = self.cluster.ray.put(self.make)
+            self.tally = self.cluster.tally() if is_shown(engine.progress) else None
             self.hands = [self._born() for _ in range(self.cluster.workers)]
             self._finalizer = weakref.finalize(self, _end, self.cluster, self.hands)
         return self.cluster
 
     def _born(self) -> _Hand:
         assert self.cluster is not None
-        process = self.cluster.actor(Worker, self._made, self.cluster.threads, self._tokens)
+        what = self._made, self.cluster.threads, self._tokens, self.tally
+        process = self.cluster.actor(Worker, *what)
         return _Hand(process, process.ready.remote())
 
     def replace(self, hand: _Hand) -> None:
@@ -144,6 +153,8 @@ class _Call:
         self.deaths: Counter[range] = Counter()
         self.births = 0  # that failed, one after the other
         self.said: set[str] = set()
+        self.texts = self.shown = 0  # that are done, and that were told
+        self.waiting = time.monotonic()  # since when no worker is there
         for hand in crew.hands:
             hand.tasks.clear()  # of a call that was broken off
 
@@ -152,6 +163,7 @@ class _Call:
         while self.next < len(self.items):
             self._hand_out()
             self._wait()
+            self._show()
             yield from self._taken()
 
     # Out.
@@ -166,6 +178,7 @@ class _Call:
 
     def _give(self, hand: _Hand) -> bool:
         """Give a worker the next task; return whether there was one."""
+        key = next(self.crew.keys)
         if self.to_join:
             numbers, joins = self.to_join.popleft(), True
             task = hand.process.join.options(num_returns=2)
@@ -174,10 +187,10 @@ class _Call:
             number, joins = self.left.popleft(), False
             numbers = range(number, number + 1)
             task = hand.process.do.options(num_returns=2)
-            refs = task.remote(self.job, self.state, self.items[number])
+            refs = task.remote(self.job, self.state, self.items[number], key)
         else:
             return False
-        hand.tasks.append(_Task(numbers, joins, *refs))
+        hand.tasks.append(_Task(key, numbers, joins, *refs))
         return True
 
     @property
@@ -197,6 +210,28 @@ class _Call:
                 self._take_birth(births[ref])
             else:
                 self._take_note(notes[ref])
+        if any(hand.birth is None for hand in self.crew.hands):
+            self.waiting = time.monotonic()
+        elif time.monotonic() - self.waiting > PATIENCE:
+            self._say("No worker is ready yet: is there a free place for one in the cluster?")
+
+    def _show(self) -> None:
+        """Tell how many texts are done, those of tasks that are under way included."""
+        under_way = 0
+        if self.crew.tally is not None:
+            told = self.ray.get(self.crew.tally.so_far.remote())
+            under_way = sum(
+                told.get(hand.tasks[0].key, 0) for hand in self.crew.hands if hand.tasks
+            )
+        if self.texts + under_way > self.shown:
+            self.advance(self.texts + under_way - self.shown)
+            self.shown = self.texts + under_way
+
+    def _say(self, words: str) -> None:
+        """Warn once."""
+        if words not in self.said:
+            self.said.add(words)
+            warnings.warn(words, stacklevel=2)
 
     def _take_birth(self, hand: _Hand) -> None:
         try:
@@ -216,11 +251,9 @@ class _Call:
             self._lost(hand, error)
             return
         hand.tasks.popleft()
-        self.advance(note.texts)
+        self.texts += note.texts
         for words in note.warnings:
-            if words not in self.said:
-                self.said.add(words)
-                warnings.warn(words, stacklevel=2)
+            self._say(words)
         if task.joins:
             self.joined[task.numbers.start] = task.payload
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 import warnings
 from collections.abc import Callable, Sequence
 from copy import deepcopy
@@ -12,6 +13,8 @@ from mncover.data.signatures import SignatureSpace
 from mncover.engine.engine import Engine
 from mncover.engine.jobs import JOBS
 from mncover.engine.ranges import Ranges
+
+PAUSE = 0.3  # seconds from one telling to the next
 
 Make = Callable[[], Engine]
 
@@ -34,11 +37,12 @@ class Note(NamedTuple):
 class Worker:
     """Makes an engine when it is told to get ready, and does one job after the other.
 
-    `threads` are those that it may use, and a batch has at most `tokens`.
+    `threads` are those that it may use, and a batch has at most `tokens`. If somebody is watching,
+    there is a `tally`, a process of Ray's.
     """
 
-    def __init__(self, make: Make, threads: int, tokens: int) -> None:
-        self._make, self._threads, self._tokens = make, threads, tokens
+    def __init__(self, make: Make, threads: int, tokens: int, tally: Any = None) -> None:
+        self._make, self._threads, self._tokens, self._tally = make, threads, tokens, tally
         self._engine: Engine | None = None
         self._version = -1
 
@@ -52,13 +56,16 @@ class Worker:
         self._engine.subject.most_tokens = self._tokens
         return os.getpid()
 
-    def do(self, job: str, state: State, asked: Any) -> tuple[Note, Any]:
+    def do(self, job: str, state: State, asked: Any, task: int = 0) -> tuple[Note, Any]:
         """Do a job; return what is said of it, and what came of it."""
-        texts = 0
+        texts, told = 0, time.monotonic()
 
         def advance(n: int) -> None:
-            nonlocal texts
+            nonlocal texts, told
             texts += n
+            if self._tally is not None and time.monotonic() - told > PAUSE:
+                told = time.monotonic()
+                self._tally.tell.remote(task, texts)
 
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always", UserWarning)

@@ -20,6 +20,11 @@ class _Speed(parts.ProgressColumn):
         return Text("" if speed is None else f"{speed:,.0f} texts/s", style="dim")
 
 
+def is_shown(show: bool | None) -> bool:
+    """Return whether there is a bar; None means: only if standard error is a terminal."""
+    return sys.stderr.isatty() if show is None else show
+
+
 @contextmanager
 def bar(
     description: str, total: int, show: bool | None = None, done: int = 0
@@ -28,7 +33,7 @@ def bar(
 
     `show` None means: only if standard error is a terminal. `done` is where the bar starts.
     """
-    if not (sys.stderr.isatty() if show is None else show):
+    if not is_shown(show):
         yield lambda n: None
         return
     columns = (parts.BarColumn(), parts.MofNCompleteColumn(), _Speed(), parts.TimeRemainingColumn())
