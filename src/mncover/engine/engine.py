@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,14 +20,13 @@ from mncover.data.calibration import Calibration
 from mncover.data.files import cache_folder
 from mncover.data.identity import Identity
 from mncover.data.signatures import SignatureSpace
-from mncover.engine import elsewhere
+from mncover.engine import elsewhere, pieces
 from mncover.engine import ranges as calibration
 from mncover.engine.asked import Hit
 from mncover.engine.elsewhere import Elsewhere
-from mncover.engine.first_hits import FirstHits, kernels_in_order
 from mncover.engine.fused import fused_taps
 from mncover.engine.kernels import AUTO
-from mncover.engine.kernels.base import Array, Kernels, Target
+from mncover.engine.kernels.base import Array, Kernels
 from mncover.engine.loading import fingerprint_model, fingerprint_tokenizer
 from mncover.engine.masking import Keep
 from mncover.engine.measure import (
@@ -36,12 +35,11 @@ from mncover.engine.measure import (
     cut_in_pieces,
     in_pieces,
     measure,
-    measure_piece,
 )
 from mncover.engine.ordered import Ordered
 from mncover.engine.probe import find_taps
 from mncover.engine.ranges import Ranges
-from mncover.engine.readers import HitReader, Reader
+from mncover.engine.readers import Reader
 from mncover.engine.references import MOST, References, references_of
 from mncover.engine.setups import Setups
 from mncover.engine.signatures import PoolReader, Projection, projections_on
@@ -211,12 +209,8 @@ class Engine:
         path = calibration.kept_at(self.cache_path(texts), size) if cache else None
         with self.bar("Calibrating", len(texts)) as tell:
             what = self.taps, self.setups.widening, texts, length, self.batch_size
-            asked = None if self.crew is None else partial(self._ask, "calibrate", advance=tell)
-            return calibration.calibrate(*what, tell, path, elsewhere=asked)
-
-    def _ask(self, job: str, items: Sequence[Any], advance: Advance) -> Iterator[Any]:
-        assert self.crew is not None
-        return self.crew(self, job, items, advance)
+            crew = self.crew and partial(self.crew, self, "calibrate", advance=tell)
+            return calibration.calibrate(*what, tell, path, crew)
 
     def cache_path(self, texts: Sequence[Text]) -> Path:
         """Return the file that keeps the ranges over texts."""
@@ -267,27 +261,23 @@ class Engine:
         projections = self._projections if self.signatures else ()
         return PoolReader.projected(inner, self.layout, texts, projections)
 
+    def signing(self, texts: int) -> PoolReader:
+        """Return a reader of signatures and of nothing else, also where they are not kept."""
+        return PoolReader.projected(None, self.layout, texts, self._projections)
+
     def answers(self, texts: Sequence[Text]) -> tuple[NDArray[np.float32], NDArray[np.float16]]:
         """Return the class probabilities and signatures of texts; nothing is counted."""
         with self.bar("Running", len(texts)) as advance:
             if self.crew is None:
                 with self.pieces(texts) as each:
-                    found = [self.answer(piece, advance) for piece in each]
+                    found = [pieces.answer(self, piece, advance) for piece in each]
             else:
                 found = elsewhere.answers(self.crew, self, texts, advance)
         if not found:
-            none = PoolReader.projected(None, self.layout, 0, self._projections)
-            return np.empty((0, self.subject.n_labels), dtype=np.float32), none.signatures
+            none = np.empty((0, self.subject.n_labels), dtype=np.float32)
+            return none, self.signing(0).signatures
         probabilities, signatures = zip(*found, strict=True)
         return np.concatenate(probabilities), np.concatenate(signatures)
-
-    def answer(
-        self, piece: Piece, advance: Advance
-    ) -> tuple[NDArray[np.float32], NDArray[np.float16]]:
-        """Do the same with the texts of a piece."""
-        reader = PoolReader.projected(None, self.layout, len(piece.first), self._projections)
-        found = measure_piece(self.taps, piece, reader, self.batch_size, advance)
-        return found, reader.signatures[piece.which]
 
     # Measuring.
 
@@ -299,15 +289,7 @@ class Engine:
                 return
             with self.pieces(texts) as each:
                 for piece in each:
-                    yield self.hit_piece(piece, maps, advance)
-
-    def hit_piece(self, piece: Piece, maps: Mapping[str, Array], advance: Advance) -> Hit:
-        """Add the hits of a piece to maps, which are not part of what is returned."""
-        targets = {name: Target(bits) for name, bits in maps.items()}
-        reader = self.sign(HitReader(self.setups.each, targets), len(piece.first))
-        found = measure_piece(self.taps, piece, reader, self.batch_size, advance)
-        sizes = piece.tokens.lengths, piece.tokens.truncated
-        return Hit(*sizes, found, reader.signatures[piece.which], {})
+                    yield pieces.hit(self, piece, maps, advance)
 
     def pieces(
         self, texts: Sequence[Text], cuts: Sequence[slice] | None = None
@@ -322,22 +304,7 @@ class Engine:
         """Add cases to a map; return what each adds, or None if kernels have no loops for that."""
         if self.crew is not None:
             return elsewhere.first_gains(self.crew, self, cases, bits, criterion, advance)
-        setups = self.setups.alone(criterion)
-        kernels = kernels_in_order(setups)
-        if kernels is None:
-            return None
-        hits = FirstHits.over(setups, kernels, dict.fromkeys(self.group(criterion).names, bits))
-        numbers = np.repeat(np.arange(len(cases)), [len(case) for case in cases])
-        done = 0
-        with self.pieces([text for case in cases for text in case]) as each:
-            for piece in each:
-                # Of a text that comes again in a piece, only the first is run.
-                mine = numbers[done : done + len(piece.texts)][piece.first]
-                reader = hits.reader(mine, np.zeros_like(mine))
-                measure_piece(self.taps, piece, reader, self.batch_size, advance)
-                done += len(piece.texts)
-        bits |= hits.targets[criterion].bits[0]
-        return self.gain(criterion, *hits.new(criterion, len(cases)))
+        return pieces.first_gains(self, cases, bits, criterion, advance)
 
     def gains(self, texts: Sequence[Text], bits: Array, criterion: str) -> NDArray[np.float64]:
         """Return what each text would add to a criterion's map, which does not change."""

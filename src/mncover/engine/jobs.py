@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mncover.data.table import Signatures
+from mncover.engine import pieces
 from mncover.engine.asked import Cases, Hit, InLayer, Stretch
 from mncover.engine.engine import Engine
 from mncover.engine.first_hits import FirstHits, InOrder, kernels_in_order
@@ -126,7 +127,7 @@ def _joined_shards(engine: Engine, payloads: Sequence[Sequence[Shard]]) -> list[
 def _hit(engine: Engine, texts: Sequence[Text], advance: Advance) -> Hit:
     maps = engine.new_maps()
     piece = piece_of(engine.subject, texts, engine.settings.max_length)
-    found = engine.hit_piece(piece, maps, advance)
+    found = pieces.hit(engine, piece, maps, advance)
     each = {name: engine.setups.bits_to_numpy(bits, name) for name, bits in maps.items()}
     return found._replace(maps=each)
 
@@ -157,7 +158,7 @@ def _answer(
     engine: Engine, texts: Sequence[Text], advance: Advance
 ) -> tuple[NDArray[np.float32], Signatures]:
     piece = piece_of(engine.subject, texts, engine.settings.max_length)
-    return engine.answer(piece, advance)
+    return pieces.answer(engine, piece, advance)
 
 
 def _states(
