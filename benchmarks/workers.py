@@ -37,8 +37,8 @@ from mncover.engine import crew as crews
 from mncover.engine import windows
 from mncover.engine.asked import Stretch
 from mncover.engine.jobs import JOBS
-from mncover.engine.recorder import SuiteRun
 from mncover.engine.shards import Adder, Shard, joined
+from mncover.engine.suite_run import SuiteRun
 from mncover.suites.formats import read_rows, read_texts
 from mncover.suites.formats.records import Fields
 from mncover.suites.parts import Part

@@ -220,7 +220,7 @@ class Coverage(Questions):
         `reuse`, one that is finished is read instead. `classes` says how the model's classes
         correspond to the suite's, and `say` is told what a person should know.
         """
-        from mncover.engine.recorder import SuiteRun
+        from mncover.engine.suite_run import SuiteRun
 
         rows = intake.given_suite(suite, Fields(text, pair, label, context))
         job = SuiteRun(self.engine, rows, Path(output), classes, say)

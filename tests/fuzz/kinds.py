@@ -166,7 +166,7 @@ def write_ranges(path: Path, n: int) -> None:
 
 def partial_run(path: Path) -> None:
     """Resume a run from its unfinished data file."""
-    from mncover.engine.recorder import SuiteRun
+    from mncover.engine.suite_run import SuiteRun
     from mncover.suites.rows import Rows
 
     found = Rows.of_suite(samples.material().suite, load_suite(samples.material().suite))

@@ -17,7 +17,7 @@ from rich.console import Console
 from mncover.coverage import Coverage
 from mncover.data import datafile
 from mncover.data.store import CoverageData
-from mncover.engine.recorder import SuiteRun
+from mncover.engine.suite_run import SuiteRun
 from mncover.errors import MismatchError, ModelError, SettingsError
 from mncover.paper.filtering import (
     QQP_TESTS,

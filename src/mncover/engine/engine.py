@@ -209,7 +209,9 @@ class Engine:
         path = calibration.kept_at(self.cache_path(texts), size) if cache else None
         with self.bar("Calibrating", len(texts)) as tell:
             what = self.taps, self.setups.widening, texts, length, self.batch_size
-            crew = self.crew and partial(self.crew, self, "calibrate", advance=tell)
+            crew = (
+                None if self.crew is None else partial(self.crew, self, "calibrate", advance=tell)
+            )
             return calibration.calibrate(*what, tell, path, crew)
 
     def cache_path(self, texts: Sequence[Text]) -> Path:

@@ -17,7 +17,7 @@ from mncover.cli.options import Config, suite_texts, train_texts
 from mncover.coverage import Coverage
 from mncover.data.results import ContextResult, Result
 from mncover.data.store import CoverageData
-from mncover.engine.recorder import SuiteRun
+from mncover.engine.suite_run import SuiteRun
 from mncover.errors import SettingsError
 from mncover.selection.cases import cases_by_run
 from mncover.selection.changes import changes_since
