@@ -153,7 +153,7 @@ def test_deaths_and_losses_change_nothing(
     data: st.DataObject, items: int, n: int, fan: int
 ) -> None:
     deaths = {i: data.draw(st.integers(0, TRIES - 1)) for i in range(items)}
-    losses = [data.draw(st.integers(0, 6))]
+    losses = [data.draw(st.integers(0, 2 * TRIES - 1))]
 
     def dies(item: Any) -> bool:
         if item is None or not deaths[item[1]]:
@@ -185,6 +185,12 @@ def test_work_that_kills_every_worker_is_named_with_its_texts() -> None:
         )
     blamed = f'{TRIES} workers died of texts 5 to 6, from "good 2" to "bad 2" (the worker died)'
     assert str(caught.value).startswith(blamed)
+
+
+@pytest.mark.filterwarnings("ignore:careful")
+def test_what_can_never_be_fetched_ends_the_call() -> None:
+    with pytest.raises(WorkerError, match=r"cannot be fetched \(gone\): do all machines"):
+        called([(["text"], 1)], 2, 1, lambda size: 0, loses=lambda: True)
 
 
 def test_an_error_of_the_job_is_raised_as_it_was() -> None:

@@ -15,7 +15,7 @@ from mncover.data import maps
 from mncover.data.identity import Run
 from mncover.engine import windows
 from mncover.engine.kernels.base import Kernels
-from mncover.engine.shards import Adder, Hits, Shard, joined
+from mncover.engine.shards import Adder, Covered, Hits, Shard, joined
 from mncover.masks.masks import Masks
 from tests import tiny
 from tests.engine.crews import InProcess
@@ -210,7 +210,7 @@ def shards_of(lists: list[list[set[int]]]) -> list[Shard]:
         flat = np.array([cell for one in fresh for cell in one], dtype=np.uint32)
         n = len(texts)
         rows = np.arange(n), np.zeros(n, bool), np.zeros((n, 2), np.float32)
-        context = {"ab"[number % 2]: {"cover": np.array(sorted(seen), dtype=np.uint32)}}
+        context = {"ab"[number % 2]: {"cover": Covered(np.array(sorted(seen), dtype=np.uint32))}}
         signatures = np.zeros((n, 1), np.float16)
         hits = {"cover": Hits(flat, counts)}
         found.append(Shard(*rows, signatures, [], hits, context, {}))
@@ -238,7 +238,9 @@ def test_shards_may_be_joined_in_any_way_and_gains_are_those_of_a_set(
     for shard in left:
         new += adder.add("cover", shard.hits["cover"], bits)[0].sum(axis=0).tolist()
         for context, found in shard.contexts.items():
-            by_context[context] |= set(found["cover"].tolist())
+            mine = adder.empty("cover")
+            adder.unite("cover", found["cover"], mine)
+            by_context[context] |= set(maps.cells_in(mine, 10).tolist())
     seen: set[int] = set()
     expected = []
     for cells in (cells for texts in lists for cells in texts):

@@ -46,7 +46,7 @@ def import_ray() -> Any:
         import ray
     except ImportError as error:
         raise MissingExtraError("running on several workers", "ray", "ray") from error
-    logging.getLogger("ray").setLevel(logging.ERROR)
+    logging.getLogger("ray").setLevel(logging.CRITICAL)  # the crew raises what matters
     with suppress(AttributeError):
         # Ray prints on standard output, where reports go, that a worker died. The crew knows.
         ray._private.worker.print_to_stdstream = _unprinted
@@ -91,7 +91,7 @@ class Cluster:
             options |= {"include_dashboard": False, "num_cpus": spread.workers or 1}
         with _own_handlers():
             try:
-                self.ray.init(**options, log_to_driver=False, logging_level=logging.ERROR)
+                self.ray.init(**options, log_to_driver=False, logging_level=logging.CRITICAL)
             except (ConnectionError, RuntimeError, ValueError, OSError) as error:
                 where = spread.address or "this machine"
                 why = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")

@@ -151,6 +151,7 @@ class _Call:
         self.next = 0
         self.alone: set[int] = set()  # items whose neighbours could not be joined with them
         self.deaths: Counter[range] = Counter()
+        self.losses: Counter[range] = Counter()
         self.births = 0  # that failed, one after the other
         self.said: set[str] = set()
         self.texts = self.shown = 0  # that are done, and that were told
@@ -322,7 +323,12 @@ class _Call:
             group = self._group(self.next)
             try:
                 found = self._get(self.joined.pop(self.next))
-            except self.ray.exceptions.RayError:  # its machine is gone, and it with it
+            except self.ray.exceptions.RayError as error:  # its machine is gone, and it with it
+                self.losses[group] += 1
+                if self.losses[group] >= 2 * TRIES:  # or it cannot be read, and never can
+                    why = f"what workers send cannot be fetched ({_first_line(error)}): "
+                    where = "do all machines have the same mncover?"
+                    raise WorkerError(why + where) from error
                 self._again(group)
                 return
             for number in group:

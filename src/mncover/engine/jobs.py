@@ -25,7 +25,7 @@ from mncover.engine.shards import (
     Collector,
     Hits,
     Shard,
-    cells_of_map,
+    covered,
     first_hits,
     joined,
     walked,
@@ -109,7 +109,7 @@ def _from_piece(engine: Engine, kernels: InOrder, asked: Stretch, advance: Advan
     probabilities = measure(engine.taps, *what)
     contexts = {
         context: {
-            name: cells_of_map(engine.setups, name, target.bits[number])
+            name: covered(engine.setups, name, target.bits[number])
             for name, target in hits.targets.items()
         }
         for number, context in enumerate(names)

@@ -193,9 +193,9 @@ class Recorder:
             self.total[name] = setups.kernels_of(name).to_device(bits)
         for context, found in shard.contexts.items():
             maps = self._maps_of(context)
-            for name, cells in found.items():
+            for name, part in found.items():
                 bits = setups.bits_to_numpy(maps[name], name)
-                adder.unite(name, cells, bits)
+                adder.unite(name, part, bits)
                 maps[name] = setups.kernels_of(name).to_device(bits)
         return Added(*shard[:4], new, shard.sampled)
 

@@ -38,11 +38,18 @@ class Hits(NamedTuple):
     counts: NDArray[np.int64]
 
 
+class Covered(NamedTuple):
+    """Some cells in no order: as they are, or as a map, whichever is smaller."""
+
+    cells: Cells | None
+    bits: Bits | None = None
+
+
 class Shard(NamedTuple):
     """Everything that is recorded of some texts, in their order.
 
-    `contexts` has the cells that each context hit, by criterion, and `answers` what a language
-    model said to prompts.
+    `contexts` has what each context covers, by criterion, and `answers` what a language model said
+    to prompts.
     """
 
     lengths: NDArray[np.int64]
@@ -51,7 +58,7 @@ class Shard(NamedTuple):
     signatures: Signatures
     sampled: list[Block]
     hits: dict[str, Hits]
-    contexts: dict[str, dict[str, Cells]]
+    contexts: dict[str, dict[str, Covered]]
     answers: dict[bytes, Ids]
 
 
@@ -81,21 +88,22 @@ class Collector:
 
 def walked(
     engine: Engine, window: Window, contexts: Sequence[str]
-) -> tuple[dict[str, Hits], dict[str, dict[str, Cells]]]:
-    """Return the first hits of a window's texts, and the cells of each context."""
-    every, apart = Collector(engine), {}
+) -> tuple[dict[str, Hits], dict[str, dict[str, Covered]]]:
+    """Return the first hits of a window's texts, and what each context covers."""
+    every = Collector(engine)
     for row in range(len(contexts)):
         every.add(window, [row])
-    hits = every.hits()
-    names = list(dict.fromkeys(contexts))
-    if len(names) == 1:
-        return hits, {names[0]: {name: found.cells for name, found in hits.items()}}
-    for context in names:
-        mine = Collector(engine)
-        for row in (row for row, one in enumerate(contexts) if one == context):
-            mine.add(window, [row])
-        apart[context] = {name: found.cells for name, found in mine.hits().items()}
-    return hits, apart
+    hits, names = every.hits(), list(dict.fromkeys(contexts))
+    if len(names) == 1:  # the same object, so it is sent once
+        return hits, {names[0]: {name: Covered(found.cells) for name, found in hits.items()}}
+    maps_of = {context: engine.new_maps() for context in names}
+    for row, context in enumerate(contexts):
+        for name, bits in maps_of[context].items():
+            engine.add(window, row, bits, name)
+    return hits, {
+        context: {name: covered(engine.setups, name, bits) for name, bits in mine.items()}
+        for context, mine in maps_of.items()
+    }
 
 
 def first_hits(engine: Engine, hits: FirstHits, name: str, n: int) -> Hits:
@@ -118,10 +126,17 @@ def compact(setups: Setups, name: str, cells: NDArray[np.int64]) -> Cells:
     return cells.astype(np.uint32) if most < 2**32 else cells
 
 
-def cells_of_map(setups: Setups, name: str, bits: Array) -> Cells:
-    """Return the cells of a criterion's map."""
-    found = maps.cells_in(setups.bits_to_numpy(bits, name), setups.group(name).cells)
-    return compact(setups, name, found)
+def covered(setups: Setups, name: str, bits: Array) -> Covered:
+    """Return what a criterion's map has, in as few bytes as possible."""
+    return covered_by(setups, name, setups.bits_to_numpy(bits, name))
+
+
+def covered_by(setups: Setups, name: str, mine: Bits) -> Covered:
+    """Do the same with a map of NumPy's."""
+    if 4 * int(np.bitwise_count(mine).sum()) > mine.nbytes:
+        return Covered(None, mine)
+    found = maps.cells_in(mine, setups.group(name).cells)
+    return Covered(compact(setups, name, found))
 
 
 class Adder:
@@ -139,9 +154,12 @@ class Adder:
         n = loops.add_cells(*hits, cells, attention, bits, new, kept)
         return new, Hits(kept[:n], new.sum(axis=0))
 
-    def unite(self, name: str, cells: Cells, bits: Bits) -> Cells:
-        """Add cells to a criterion's map; return those that are new."""
-        return self.add(name, Hits(cells, np.array([len(cells)])), bits)[1].cells
+    def unite(self, name: str, part: Covered, bits: Bits) -> None:
+        """Add cells to a criterion's map."""
+        if part.bits is not None:
+            bits |= part.bits
+        elif part.cells is not None:
+            self.add(name, Hits(part.cells, np.array([len(part.cells)])), bits)
 
     def empty(self, name: str) -> Bits:
         """Return a criterion's map in which nothing was hit."""
@@ -179,16 +197,18 @@ def _joined_hits(adder: Adder, name: str, shards: Sequence[Shard]) -> Hits:
     return Hits(*(np.concatenate(column) for column in zip(*left, strict=True)))
 
 
-def _joined_contexts(adder: Adder, shards: Sequence[Shard]) -> dict[str, dict[str, Cells]]:
-    found: dict[str, dict[str, Cells]] = {}
+def _joined_contexts(adder: Adder, shards: Sequence[Shard]) -> dict[str, dict[str, Covered]]:
+    found: dict[str, dict[str, Covered]] = {}
     for context in dict.fromkeys(name for one in shards for name in one.contexts):
         mine = [one.contexts[context] for one in shards if context in one.contexts]
         found[context] = {name: _united(adder, name, mine) for name in mine[0]}
     return found
 
 
-def _united(adder: Adder, name: str, parts: Sequence[Mapping[str, Cells]]) -> Cells:
+def _united(adder: Adder, name: str, parts: Sequence[Mapping[str, Covered]]) -> Covered:
     if len(parts) == 1:
         return parts[0][name]
     bits = adder.empty(name)
-    return np.concatenate([adder.unite(name, one[name], bits) for one in parts])
+    for one in parts:
+        adder.unite(name, one[name], bits)
+    return covered_by(adder.setups, name, bits)
