@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mncover.cli import main
+from mncover.cli.signals import watching
+from mncover.data.writing import replacing
 from mncover.suites.formats import save_suite
 from tests.folders import Material, suite_of, write_material
 
@@ -112,6 +117,31 @@ def test_ctrl_c_while_torch_is_imported_or_numba_compiles_is_one_line(
     assert not before or "run the same command to resume" in before[0]
     assert len(before) < 2
     assert not [path.name for path in tmp_path.rglob("*.mncover.tmp")]
+
+
+@pytest.mark.parametrize("name", ["mkstemp", "unlink"])
+def test_a_signal_while_a_temporary_file_comes_or_goes_leaves_none(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place: Any = tempfile if name == "mkstemp" else Path
+    plain = getattr(place, name)
+
+    def interrupted(*arguments: Any, **named: Any) -> Any:
+        """The signal comes right after the file was made, or right before it is deleted."""
+        if name == "unlink":
+            os.kill(os.getpid(), signal.SIGTERM)
+        made = plain(*arguments, **named)
+        if name == "mkstemp":
+            os.kill(os.getpid(), signal.SIGTERM)
+        return made
+
+    monkeypatch.setattr(place, name, interrupted)
+    with watching() as watch:
+        with pytest.raises(KeyboardInterrupt), replacing(tmp_path / "a.txt") as temporary:
+            temporary.write_text("a")
+            raise OSError("full")
+    assert watch.came == [signal.SIGTERM]
+    assert [path.name for path in tmp_path.iterdir()] == []
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is full")
