@@ -182,9 +182,12 @@ class Database:
         counts = dict.fromkeys(range(1, len(entry.senses) + 1), 0)
         for number in PARTS[entry.part]:
             for line in self._lines_with("cntlist.rev", f"{entry.lemma}%{number}:"):
-                _, sense, count = line.split()
-                if int(sense) in counts:
-                    counts[int(sense)] = int(count)
+                try:
+                    _, sense, count = line.split()
+                    if int(sense) in counts:
+                        counts[int(sense)] = int(count)
+                except ValueError as error:
+                    raise self._damaged("cntlist.rev") from error
         return list(counts.values())
 
     @cached_property
@@ -220,7 +223,7 @@ class Database:
             if name not in self._contents:
                 self._contents[name] = _file(self.path, name).read_bytes()
             return self._contents[name]
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        except Exception as error:  # a damaged zip file makes zipfile raise almost anything
             raise self._damaged(name) from error
 
     def _damaged(self, name: str) -> TextError:
