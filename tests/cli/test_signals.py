@@ -136,10 +136,13 @@ def test_a_signal_while_a_temporary_file_comes_or_goes_leaves_none(
         return made
 
     monkeypatch.setattr(place, name, interrupted)
-    with watching() as watch:
-        with pytest.raises(KeyboardInterrupt), replacing(tmp_path / "a.txt") as temporary:
-            temporary.write_text("a")
+
+    def fail() -> None:
+        with replacing(tmp_path / "a.txt"):
             raise OSError("full")
+
+    with watching() as watch, pytest.raises(KeyboardInterrupt):
+        fail()
     assert watch.came == [signal.SIGTERM]
     assert [path.name for path in tmp_path.iterdir()] == []
 

@@ -197,7 +197,7 @@ class Database:
         for part in found:
             if _file(self.path, f"{part}.exc").is_file():
                 for line in self._content(f"{part}.exc").decode("latin-1").splitlines():
-                    form, *lemmas = line.split()
+                    form, *lemmas = line.split() or [""]
                     for lemma in lemmas:
                         found[part].setdefault(lemma, []).append(form)
         return found

@@ -1,4 +1,4 @@
-"""Reads YAML of strangers into plain values: no objects, no aliases, no more than it should hold."""
+"""Reads YAML of strangers into plain values: no objects, no aliases, and not too many."""
 
 from __future__ import annotations
 
