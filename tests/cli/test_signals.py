@@ -16,6 +16,7 @@ import pytest
 
 from mncover.cli import main
 from mncover.cli.signals import watching
+from mncover.data import datafile
 from mncover.data.writing import replacing
 from mncover.suites.formats import save_suite
 from tests.folders import Material, suite_of, write_material
@@ -111,6 +112,10 @@ def test_ctrl_c_while_torch_is_imported_or_numba_compiles_is_one_line(
 ) -> None:
     command = material.run("-q", "-o", str(tmp_path / "run.mncover"))
     done = run(LATER, where, str(seconds), *command, NUMBA_CACHE_DIR=str(tmp_path / "numba"))
+    if done.returncode == 0:  # a library kept the interrupt to itself: then the work is done
+        assert not done.stderr
+        assert datafile.read(tmp_path / "run.mncover").runs
+        return
     assert done.returncode == 130, done.stderr
     *before, last = done.stderr.splitlines()
     assert last == "Interrupted."
@@ -196,6 +201,34 @@ def test_an_output_that_is_too_large_for_the_disk_is_one_line(
     assert "too large" in said
     assert said.count("\n") == 1
     assert [path.name for path in material.folder.rglob(f"*{file}*")] == []
+
+
+LONG = ("--max-length", "60", "-q", "-o")  # ranges take several times as much as the data file
+
+
+def test_a_run_whose_cache_is_full_warns_and_one_without_room_names_the_place(
+    material: Material,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("MNCOVER_CACHE_DIR", str(tmp_path / "cache"))
+    output = tmp_path / "run.mncover"
+    with smaller_files(60_000):
+        assert main(material.run(*LONG, str(output))) == 0
+    said = capsys.readouterr().err
+    assert said.startswith(f"mncover: warning: cannot cache the ranges in {tmp_path}/cache/ranges:")
+    assert said.endswith(": File too large.\n")
+    assert output.stat().st_size < 60_000
+    other = tmp_path / "b.mncover"
+    for size, why in (
+        (20_000, f"{other}: cannot be written (File too large)."),
+        (2_000, f"{tempfile.gettempdir()}: File too large."),  # codes of texts wait there
+    ):
+        with smaller_files(size):
+            assert main(material.run(*LONG, str(other))) == 1
+        assert capsys.readouterr().err.splitlines()[-1] == f"mncover: {why}"
+    assert {path.name for path in tmp_path.iterdir()} == {"cache", "run.mncover"}
 
 
 @contextmanager

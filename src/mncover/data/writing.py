@@ -112,6 +112,17 @@ def replacing(path: Path) -> Iterator[Path]:
             _forget(made)
 
 
+@contextmanager
+def naming_temporary() -> Iterator[None]:
+    """Let an error of an unnamed temporary file, such as a full disk, name the folder of those."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = tempfile.gettempdir()
+        raise
+
+
 def _forget(made: Iterable[tuple[int, Path]]) -> None:
     for descriptor, temporary in made:
         _being_written.discard(temporary)
