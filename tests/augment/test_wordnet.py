@@ -60,9 +60,10 @@ def test_damaged_counts_are_refused_and_empty_lines_passed_over(tmp_path: Path) 
     before = Thesaurus(Database(folder)).synonyms("watched")
     (folder / "verb.exc").write_text("\n\nsaw see\n \n")
     assert Thesaurus(Database(folder)).synonyms("watched") == before != ()
-    (folder / "cntlist.rev").write_text("film%1:09:00:: 1\n")
-    with pytest.raises(TextError, match=r"cntlist\.rev is damaged"):
-        Thesaurus(Database(folder)).synonyms("film")
+    for line in ("film%1:09:00:: 1", f"film%1:09:00:: 1 {'9' * 400}", "film%1:09:00:: 1 -1"):
+        (folder / "cntlist.rev").write_text(f"{line}\n")
+        with pytest.raises(TextError, match=r"cntlist\.rev is damaged"):
+            Thesaurus(Database(folder)).synonyms("film")
 
 
 def test_a_damaged_dictionary_is_refused(tmp_path: Path) -> None:

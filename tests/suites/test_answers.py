@@ -123,6 +123,7 @@ def test_the_same_answer_as_the_original() -> None:
         ({"expect": "refuses"}, "needs `values`"),
         ({"expect": "all", "of": []}, "needs a list"),
         ({"expect": "all", "of": ["json"]}, "`of` must be a list"),
+        ({"expect": "all", "of": [{"expect": ["json"]}]}, "`of` must be a list"),
         ({"expect": "json", "schema": "x"}, "must be a JSON schema"),
         ({"expect": "json", "not": 1}, "true or false"),
     ],

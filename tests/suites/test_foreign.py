@@ -130,7 +130,10 @@ CONTAINS = [{"type": "contains", "value": "a"}]
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        ({"tests": [{"vars": {f"v{i}": MANY for i in range(9)}}]}, "combinations .* MNCOVER_MAX_TEXTS"),
+        (
+            {"tests": [{"vars": {f"v{i}": MANY for i in range(9)}}]},
+            "combinations .* MNCOVER_MAX_TEXTS",
+        ),
         (
             {
                 "prompts": ["{{a}}" * 10**4],

@@ -92,7 +92,7 @@ class AnswerExpectation:
         inner = made.get("of", [])
         if depth > DEEPEST or not isinstance(inner, list):
             raise TextError("`of` must be a list of expectations, not nested too deeply.")
-        if not all(isinstance(one, dict) and one.get("expect") in KINDS for one in inner):
+        if not all(isinstance(one, dict) and _is_kind(one.get("expect")) for one in inner):
             raise TextError(f"`of` must be a list of expectations: {', '.join(KINDS)}.")
         made["of"] = tuple(cls.from_json(one, depth + 1) for one in inner)
         return cls(**made)
@@ -116,9 +116,13 @@ class AnswerExpectation:
         return " ".join(word for word in words if word)
 
 
+def _is_kind(name: Any) -> bool:
+    return isinstance(name, str) and name in KINDS
+
+
 def _mistakes(e: AnswerExpectation) -> Iterator[str]:
     """Yield what is wrong; a check may rely on those before it."""
-    if e.expect not in KINDS:
+    if not _is_kind(e.expect):
         yield f"unknown expectation {brief(e.expect)}; known are {', '.join(KINDS)}."
     if not all(isinstance(one, str) for one in e.values):
         yield f"`values` must be a list of texts, got {brief(e.values)}."

@@ -184,6 +184,8 @@ class Database:
             for line in self._lines_with("cntlist.rev", f"{entry.lemma}%{number}:"):
                 try:
                     _, sense, count = line.split()
+                    if not 0 <= int(count) < 2**53:
+                        raise ValueError("no count")
                     if int(sense) in counts:
                         counts[int(sense)] = int(count)
                 except ValueError as error:
