@@ -55,6 +55,17 @@ def test_counts_choose_the_part_of_speech_and_rare_senses_are_left_out(tmp_path:
     assert Thesaurus(Database(folder)).synonyms("plot") == ("chart",)
 
 
+def test_damaged_counts_are_refused_and_empty_lines_passed_over(tmp_path: Path) -> None:
+    folder = write_wordnet(tmp_path / "dict")
+    before = Thesaurus(Database(folder)).synonyms("watched")
+    (folder / "verb.exc").write_text("\n\nsaw see\n \n")
+    assert Thesaurus(Database(folder)).synonyms("watched") == before != ()
+    for line in ("film%1:09:00:: 1", f"film%1:09:00:: 1 {'9' * 400}", "film%1:09:00:: 1 -1"):
+        (folder / "cntlist.rev").write_text(f"{line}\n")
+        with pytest.raises(TextError, match=r"cntlist\.rev is damaged"):
+            Thesaurus(Database(folder)).synonyms("film")
+
+
 def test_a_damaged_dictionary_is_refused(tmp_path: Path) -> None:
     folder = write_wordnet(tmp_path / "dict")
     (folder / "data.noun").write_text("nothing of the kind")

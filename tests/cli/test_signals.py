@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mncover.cli import main
+from mncover.cli.signals import watching
+from mncover.data import datafile
+from mncover.data.writing import replacing
 from mncover.suites.formats import save_suite
 from tests.folders import Material, suite_of, write_material
 
@@ -106,12 +112,44 @@ def test_ctrl_c_while_torch_is_imported_or_numba_compiles_is_one_line(
 ) -> None:
     command = material.run("-q", "-o", str(tmp_path / "run.mncover"))
     done = run(LATER, where, str(seconds), *command, NUMBA_CACHE_DIR=str(tmp_path / "numba"))
+    if done.returncode == 0:  # a library kept the interrupt to itself: then the work is done
+        assert not done.stderr
+        assert datafile.read(tmp_path / "run.mncover").runs
+        return
     assert done.returncode == 130, done.stderr
     *before, last = done.stderr.splitlines()
     assert last == "Interrupted."
     assert not before or "run the same command to resume" in before[0]
     assert len(before) < 2
     assert not [path.name for path in tmp_path.rglob("*.mncover.tmp")]
+
+
+@pytest.mark.parametrize("name", ["mkstemp", "unlink"])
+def test_a_signal_while_a_temporary_file_comes_or_goes_leaves_none(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place: Any = tempfile if name == "mkstemp" else Path
+    plain = getattr(place, name)
+
+    def interrupted(*arguments: Any, **named: Any) -> Any:
+        """The signal comes right after the file was made, or right before it is deleted."""
+        if name == "unlink":
+            os.kill(os.getpid(), signal.SIGTERM)
+        made = plain(*arguments, **named)
+        if name == "mkstemp":
+            os.kill(os.getpid(), signal.SIGTERM)
+        return made
+
+    monkeypatch.setattr(place, name, interrupted)
+
+    def fail() -> None:
+        with replacing(tmp_path / "a.txt"):
+            raise OSError("full")
+
+    with watching() as watch, pytest.raises(KeyboardInterrupt):
+        fail()
+    assert watch.came == [signal.SIGTERM]
+    assert [path.name for path in tmp_path.iterdir()] == []
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is full")
@@ -163,6 +201,34 @@ def test_an_output_that_is_too_large_for_the_disk_is_one_line(
     assert "too large" in said
     assert said.count("\n") == 1
     assert [path.name for path in material.folder.rglob(f"*{file}*")] == []
+
+
+LONG = ("--max-length", "60", "-q", "-o")  # ranges take several times as much as the data file
+
+
+def test_a_run_whose_cache_is_full_warns_and_one_without_room_names_the_place(
+    material: Material,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("MNCOVER_CACHE_DIR", str(tmp_path / "cache"))
+    output = tmp_path / "run.mncover"
+    with smaller_files(60_000):
+        assert main(material.run(*LONG, str(output))) == 0
+    said = capsys.readouterr().err
+    assert said.startswith(f"mncover: warning: cannot cache the ranges in {tmp_path}/cache/ranges:")
+    assert said.endswith(": File too large.\n")
+    assert output.stat().st_size < 60_000
+    other = tmp_path / "b.mncover"
+    for size, why in (
+        (20_000, f"{other}: cannot be written (File too large)."),
+        (2_000, f"{tempfile.gettempdir()}: File too large."),  # codes of texts wait there
+    ):
+        with smaller_files(size):
+            assert main(material.run(*LONG, str(other))) == 1
+        assert capsys.readouterr().err.splitlines()[-1] == f"mncover: {why}"
+    assert {path.name for path in tmp_path.iterdir()} == {"cache", "run.mncover"}
 
 
 @contextmanager

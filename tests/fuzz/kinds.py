@@ -6,7 +6,6 @@ import contextlib
 import io
 import os
 import shutil
-import warnings
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -17,14 +16,12 @@ from typing import Any
 from rich.console import Console
 
 from mncover.augment.recipes import make_suite
-from mncover.augment.records import SearchState
 from mncover.augment.transforms.neighbours import VectorSource, read_vectors
 from mncover.augment.transforms.neighbours import _load as load_neighbours
 from mncover.cli import main
 from mncover.cli.options import Config, load_config
 from mncover.cli.reports import _view
 from mncover.data.datafile import read_header
-from mncover.data.files import load_json, save_json
 from mncover.errors import MnCoverError
 from mncover.report import REPORTS
 from mncover.report.describe import suite_table
@@ -33,7 +30,7 @@ from mncover.suites.exchange import read_predictions
 from mncover.suites.formats import is_test_suite, load_suite, read_texts
 from mncover.suites.judging import judge_suite
 from mncover.suites.traffic import read_traffic
-from tests.fuzz import plans, samples
+from tests.fuzz import foreign, plans, samples, states
 from tests.fuzz.harness import Escaped, Kind
 from tests.fuzz.mutations import (
     damaged_bytes,
@@ -129,12 +126,6 @@ def data_file(path: Path) -> None:
             command("select", str(path), "--budget", "50%", "-o", str(path.parent / "less.jsonl"))
 
 
-def masks(path: Path) -> None:
-    from mncover.masks.masks import Masks
-
-    Masks.load(path).summary()
-
-
 def ranges(path: Path) -> None:
     from mncover.engine.ranges import Ranges
 
@@ -183,44 +174,6 @@ def calibrated() -> Any:
     return cov.calibrate(read_texts(made.train).texts, cache=False).engine
 
 
-@cache
-def learner() -> Any:
-    from tests.masks.test_learning import learner_of
-
-    return learner_of()
-
-
-def write_checkpoint(path: Path) -> None:
-    known = learner()
-    known.step(list(range(4)), 0, 1.0)
-    known.write(path)
-
-
-def checkpoint(path: Path) -> None:
-    if learner().read(path) is not None:
-        learner().step(list(range(4)), 1, 1.0)
-
-
-def search_state(path: Path) -> None:
-    SearchState.from_json(load_json(path, {"a": 1}))
-
-
-def write_yardstick(path: Path) -> None:
-    from mncover.data.calibration import DRAWS
-
-    shares = {"cover": [[0.1, 0.2, 0.25]] * DRAWS}
-    save_json(path, {"a": 1}, {"sampled": 4, "points": [1, 2, 4], "shares": shares})
-
-
-def yardstick(path: Path) -> None:
-    """Read kept draws: a damaged file is as good as none, with a warning."""
-    from mncover.engine.yardstick import read_draws
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        read_draws(path, {"a": 1}, ["cover"])
-
-
 def write_predictions(path: Path) -> None:
     n = load_suite(samples.material().suite).texts
     path.write_text("".join(f"{i % 3} 0.2 0.3 0.5\n" for i in range(n)))
@@ -245,6 +198,26 @@ def plan(path: Path) -> None:
     if zlib.crc32(path.read_bytes()) % 200 == 0:
         made = replace(samples.material(), suite=path)
         command(*made.run("-o", str(path.parent / "new.mncover"), "-q"))
+
+
+def write_pages(folder: Path) -> Sequence[Path]:
+    """Write a report, beside which somebody keeps a page of their own."""
+    run = samples.material().folder / "run.mncover"
+    command("html", str(run), "-o", str(folder / "pages"), "-q")
+    shutil.copytree(folder / "pages", folder, dirs_exist_ok=True)
+    shutil.rmtree(folder / "pages")
+    shutil.copy(run, folder)
+    (folder / "tests" / "mine.html").write_text("mine")
+    return [folder / ".mncover-html"]
+
+
+def pages(path: Path) -> None:
+    """Write a report again, whatever the list of the old one's pages says."""
+    try:
+        command("html", str(path.parent / "run.mncover"), "-o", str(path.parent), "-q")
+    finally:
+        if (path.parent / "tests" / "mine.html").read_text() != "mine":
+            raise Escaped("a file of the user's is gone")
 
 
 def write_verdicts(path: Path) -> None:
@@ -361,6 +334,30 @@ KINDS: dict[str, Kind] = {
     "pyproject": Kind(
         one("pyproject.toml", lambda p: p.write_text(samples.PYPROJECT)), pyproject, BYTES
     ),
+    "prompts of a project": Kind(
+        one("pyproject.toml", lambda p: p.write_text(foreign.ASKING)),
+        foreign.prompting,
+        (*BYTES, foreign.damaged_settings, foreign.damaged_settings),
+    ),
+    "promptfoo": Kind(
+        one("a.yaml", foreign.write_promptfoo),
+        partial(foreign.foreign, command=command),
+        (*BYTES, *(foreign.damaged_yaml,) * 3),
+    ),
+    "harness samples": Kind(
+        one("samples_a.jsonl", foreign.write_samples),
+        partial(foreign.foreign, command=command),
+        LINES,
+    ),
+    "lines of prompts": Kind(
+        one("a.jsonl", foreign.write_prompts), partial(foreign.foreign, command=command), LINES
+    ),
+    "suite of answers": Kind(
+        one("suite.jsonl", foreign.write_expectations),
+        suite,
+        (*LINES, *(foreign.damaged_expectation,) * 4),
+        2,
+    ),
     "data file 1": Kind(one("a.mncover", samples.first_format), data_file, MEMBERS, 4),
     "data file 2": Kind(
         one("a.mncover", lambda p: shutil.copy(samples.OLD / "format_2.mncover", p)),
@@ -368,16 +365,51 @@ KINDS: dict[str, Kind] = {
         MEMBERS,
         4,
     ),
-    "data file 3": Kind(one("a.mncover", copied("run.mncover")), data_file, MEMBERS, 8),
+    "data file 3": Kind(one("a.mncover", foreign.as_format_3), data_file, MEMBERS, 8),
+    "data file 4": Kind(one("a.mncover", copied("run.mncover")), data_file, MEMBERS, 8),
+    "data file of criteria": Kind(
+        one("a.mncover", foreign.write_criteria),
+        data_file,
+        (*MEMBERS, *(foreign.damaged_criteria,) * 4),
+        8,
+    ),
+    "data file of answers": Kind(
+        one("a.mncover", foreign.write_answers),
+        data_file,
+        (*MEMBERS, *(foreign.damaged_judging,) * 6),
+        8,
+    ),
     "partial run": Kind(one("run.mncover.partial", copied("run.mncover")), partial_run, MEMBERS, 2),
-    "masks": Kind(one("m.safetensors", lambda p: learner().masks().save(p)), masks, TENSORS),
+    "masks 1": Kind(one("m.safetensors", states.first_masks), states.masks, TENSORS),
+    "masks 2": Kind(
+        one("m.safetensors", partial(states.write_masks, pairs="attention")), states.masks, TENSORS
+    ),
     "ranges": Kind(one("r.safetensors", partial(write_ranges, n=20)), ranges, TENSORS),
     "partial ranges": Kind(one("r.partial", partial(write_ranges, n=7)), ranges, TENSORS),
-    "checkpoint": Kind(one("c.partial", write_checkpoint), checkpoint, TENSORS),
-    "search state": Kind(
-        one("s.partial", samples.state_of_search), search_state, (*BYTES, *(damaged_state,) * 3)
+    **{
+        f"checkpoint, {pairs}": Kind(
+            one("c.partial", partial(states.write_checkpoint, pairs=pairs)),
+            partial(states.checkpoint, pairs=pairs),
+            TENSORS,
+        )
+        for pairs in ("attention", "messages")
+    },
+    "cache entry": Kind(
+        one("r.safetensors", partial(write_ranges, n=20)), states.cache_entry, TENSORS
     ),
-    "yardstick": Kind(one("y.json", write_yardstick), yardstick, (*BYTES, *(damaged_state,) * 3)),
+    "training set": Kind(
+        one("t.json", states.write_training_set),
+        states.training_set,
+        (*BYTES, *(damaged_state,) * 3),
+    ),
+    "search state": Kind(
+        one("s.partial", samples.state_of_search),
+        states.search_state,
+        (*BYTES, *(damaged_state,) * 3),
+    ),
+    "yardstick": Kind(
+        one("y.json", states.write_yardstick), states.yardstick, (*BYTES, *(damaged_state,) * 3)
+    ),
     "predictions": Kind(one("p.txt", write_predictions), predictions, BYTES, 2),
     "plan": Kind(
         one("p.jsonl", plans.write_plan),
@@ -399,6 +431,8 @@ KINDS: dict[str, Kind] = {
     "batch, CSV": Kind(one("b.csv", write_batch_file), batch, BYTES, 2),
     "flagged texts": Kind(one("f.csv", write_flagged_texts), flagged_texts, BYTES),
     "flagged run": Kind(one("f.mncover", write_flagged_run), flagged_run, MEMBERS, 4),
+    "list of pages": Kind(write_pages, pages, BYTES, 20),
+    "WordNet": Kind(states.write_wordnet, states.wordnet, BYTES),
     "scores": Kind(one("s.json", write_scores), scores, (*BYTES, damaged_json)),
     "vectors": Kind(one("v.txt", write_vectors), vectors, BYTES),
     "neighbours": Kind(one("n.npz", samples.neighbours), neighbours, BYTES),

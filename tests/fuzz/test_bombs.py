@@ -171,6 +171,8 @@ def recipe(folder: Path, content: str) -> Path:
 
 
 ONE = '[[tests]]\nname = "t"\nlabel = 1\n'
+LONG = f'[lexicons]\na = ["{"x" * 10**5}"]\n'
+NUMBERED = "".join(f"{{last_name{i}}}" for i in range(101))
 MANY_FIELDS = "".join(f"{{last_name{i}}}" for i in range(10))
 
 
@@ -186,6 +188,12 @@ MANY_FIELDS = "".join(f"{{last_name{i}}}" for i in range(10))
         (ONE + 'texts = ["a"]\nx = ' + "[" * 5000, "cannot be read"),
         (ONE + "n = " + "9" * 5000, "cannot be read"),
         ("a." * 5000 + "b = 1", "more than 100 parts"),
+        (LONG + ONE + f'template = "{"{a}" * 10**5}"', "characters that the recipe makes"),
+        (ONE + f'template = "{NUMBERED}"\nn = 5', "at most 100 different fields"),
+        (
+            ONE + f'texts = ["{"a b " * 10**5}"]\nperturb = ["RandomSwap"]\nvariants = 1000',
+            "characters that the recipe makes",
+        ),
         ("x = {" + "a." * 5000 + "b = 1}", "more than 100 parts"),
     ],
 )
@@ -310,9 +318,10 @@ def resealed(path: Path, change: Callable[[dict[str, bytes], dict[str, Any]], No
 
 
 def many_neurons(members: dict[str, bytes], header: dict[str, Any]) -> None:
-    header["layout"]["sites"] = [["hidden", 0, 1, 2**17, 2**16]]
-    header["criteria"][0]["layout"] = header["layout"]
-    header["criteria"][0]["reachable"] = [[1]]
+    first = header["criteria"][0]
+    for layout in (header["layout"], first["layout"]):
+        layout["sites"] = [["hidden", 0, 1, 2**17, 2**16]]
+    first["reachable"] = [[1]]
     for name in list(members):
         if name.startswith("maps/"):
             members[name] = zlib.compress(bytes(100 * MIB), 9)

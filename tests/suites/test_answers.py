@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from mncover.errors import MissingExtraError, TextError
-from mncover.suites import answers
+from mncover.suites import patterns
 from mncover.suites.answers import AnswerExpectation, judge_answers
 from mncover.suites.model import expectation_from_json
 
@@ -107,16 +107,23 @@ def test_the_same_answer_as_the_original() -> None:
     ("value", "says"),
     [
         ({"expect": "regex", "values": ["("]}, "cannot be read"),
-        ({"expect": "regex", "values": ["a" * 3000]}, "at most 2000"),
+        ({"expect": "regex", "values": ["a" * 3000]}, "at most 1000"),
         ({"expect": "equals", "values": [1]}, "list of texts"),
         ({"expect": "equals", "value": "x"}, "has no 'value'"),
         ({"expect": "number", "values": ["many"]}, "must be numbers"),
         ({"expect": "number", "tolerance": -1}, "from 0"),
+        ({"expect": "number", "tolerance": 10**400}, "from 0"),
+        ({"expect": "shorter", "words": 10**400}, "whole numbers from 0"),
+        ({"expect": "regex", "values": ["((?1))"]}, "calls a group of its own"),
+        ({"expect": "regex", "values": ["(?x)(?P >a)(?P<a>b)"]}, "calls a group of its own"),
+        ({"expect": "json", "schema": {"items": {"$schema": "x"}}}, "only at its beginning"),
+        ({"expect": "json", "schema": {"allOf": [{}] * 20_000}}, "at most 20000"),
         ({"expect": "shorter"}, "needs `characters` or `words`"),
         ({"expect": "shorter", "words": True}, "whole numbers"),
         ({"expect": "refuses"}, "needs `values`"),
         ({"expect": "all", "of": []}, "needs a list"),
         ({"expect": "all", "of": ["json"]}, "`of` must be a list"),
+        ({"expect": "all", "of": [{"expect": ["json"]}]}, "`of` must be a list"),
         ({"expect": "json", "schema": "x"}, "must be a JSON schema"),
         ({"expect": "json", "not": 1}, "true or false"),
     ],
@@ -135,12 +142,69 @@ def test_nested_lists_have_an_end() -> None:
 
 
 def test_a_pattern_that_does_not_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answers, "SECONDS", 0.05)
+    monkeypatch.setattr(patterns, "SECONDS", 0.05)
     pattern, answer = r"(a|aa)+$|(\w+\s?)*$!", "a" * 5000 + " b" * 5000
     with pytest.raises(TextError, match=r"takes more than 0\.05 s"):
         verdict({"expect": "regex", "values": [pattern]}, answer)
     with pytest.raises(TextError, match="takes more than"):
         verdict({"expect": "json", "schema": {"pattern": pattern}}, json.dumps(answer))
+
+
+def test_a_pattern_of_a_label_has_the_same_limits() -> None:
+    for label, says in (("((?1))", "calls a group"), ("a" * 1001, "at most 1000"), ("(", "read")):
+        with pytest.raises(TextError, match=says):
+            verdict("regex", "a", label=label)
+    with pytest.raises(TextError, match="at most 1,048,576 characters"):
+        verdict("regex", "a" * (2**20 + 1), label="a")
+
+
+def laughs(levels: int) -> dict[str, Any]:
+    """Return a schema of a few lines that refers twice to what refers twice to what follows."""
+    parts = {f"d{i}": {"allOf": [{"$ref": f"#/$defs/d{i + 1}"}] * 2} for i in range(levels)}
+    return {"$ref": "#/$defs/d0", "$defs": {**parts, f"d{levels}": {}}}
+
+
+def test_a_schema_that_does_not_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patterns, "SECONDS", 0.2)
+    assert verdict({"expect": "json", "schema": laughs(3)}, "1")
+    with pytest.raises(TextError, match=r"the JSON schema takes more than 0\.2 s"):
+        verdict({"expect": "json", "schema": laughs(40)}, "1")
+
+
+@pytest.mark.parametrize("draft", ["draft-04/schema#", "draft-07/schema#", "draft/2020-12/schema"])
+def test_patterns_have_a_clock_whatever_a_schema_is_written_in(
+    draft: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patterns, "SECONDS", 0.05)
+    where = "https" if "2020" in draft else "http"
+    inner = {"additionalProperties": {"pattern": "(a|aa)+$"}}
+    schema = {"$schema": f"{where}://json-schema.org/{draft}", **inner}
+    with pytest.raises(TextError, match=r"the pattern .* takes more than 0\.05 s"):
+        verdict({"expect": "json", "schema": schema}, json.dumps({"x": "a" * 5000 + "b"}))
+
+
+@pytest.mark.parametrize(
+    ("answer", "passes"),
+    [
+        ("[1, 2, [1], {}]", True),
+        ("[1, 1.0]", False),
+        ("[true, 1]", True),
+        ('[{"a": 1, "b": [2]}, {"b": [2.0], "a": 1}]', False),
+        (
+            "[" + ",".join(f'{{"a": {i}}}' for i in range(20_000)) + "]",
+            True,
+        ),  # each with all: hours
+        ('"aa"', True),
+    ],
+)
+def test_items_are_told_apart_in_little_time(answer: str, passes: bool) -> None:
+    assert verdict({"expect": "json", "schema": {"uniqueItems": True}}, answer) is passes
+
+
+def test_an_answer_that_is_nested_too_deeply_fits_no_schema() -> None:
+    schema = {"items": {"$ref": "#"}}
+    assert verdict({"expect": "json", "schema": schema}, "[" * 50 + "]" * 50) is True
+    assert verdict({"expect": "json", "schema": schema}, "[" * 300 + "]" * 300) is False
 
 
 def test_schemas_of_strangers_fetch_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,6 +242,7 @@ def test_a_missing_package_is_named(
             raise ModuleNotFoundError(name=name)
         return real(name, *rest, **more)
 
+    patterns._kind_of.cache_clear()
     monkeypatch.delitem(sys.modules, package, raising=False)
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(MissingExtraError, match=r"pip install 'mncover\[answers\]'"):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mncover.cli import main
-from mncover.errors import TextError
+from mncover.errors import LimitError, TextError
 from mncover.suites.answers import AnswerExpectation
 from mncover.suites.expectations import Expectation
 from mncover.suites.formats import converted, load_suite
@@ -98,6 +98,9 @@ def test_values_of_single_assertions_become_labels(tmp_path: Path) -> None:
     assert test.expectation == AnswerExpectation("contains")
 
 
+ONE = "tests: [{vars: {a: b}, assert: [{type: TYPE, value: VALUE}]}]"
+
+
 @pytest.mark.parametrize(
     ("content", "says"),
     [
@@ -107,11 +110,68 @@ def test_values_of_single_assertions_become_labels(tmp_path: Path) -> None:
         ("tests: [", "not YAML"),
         ("!!python/object/apply:os.system ['true']", "not YAML"),
         ("tests: [{vars: {a: b}}]", "nothing in it maps"),
+        ("tests: [!!int '']", "not YAML"),
+        ("tests: [!!bool x]", "not YAML"),
+        ("tests: [!!timestamp x]", "not YAML"),
+        ("- " * 101 + "a", "more than 100 levels"),
+        ("[" * 10**6, "more than 100 levels"),
+        (ONE.replace("VALUE", "'('").replace("TYPE", "regex"), "a.yaml, test 1: the pattern"),
     ],
 )
 def test_files_that_are_not_read(tmp_path: Path, content: str, says: str) -> None:
     with pytest.raises(TextError, match=says):
         converted(write(tmp_path / "a.yaml", content))
+
+
+MANY: list[object] = [*range(20)]
+CONTAINS = [{"type": "contains", "value": "a"}]
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (
+            {"tests": [{"vars": {f"v{i}": MANY for i in range(9)}}]},
+            "combinations .* MNCOVER_MAX_TEXTS",
+        ),
+        (
+            {
+                "prompts": ["{{a}}" * 10**4],
+                "tests": [{"vars": {"a": "x" * 10**5}, "assert": CONTAINS}],
+            },
+            "test 1: characters of texts and expectations: .* MNCOVER_MAX_BYTES",
+        ),
+        (
+            {
+                "prompts": ["{{a}}"],
+                "tests": [
+                    {
+                        "vars": {"a": "x" * 10**5},
+                        "assert": [{"type": "contains", "value": "{{a}}" * 10**4}],
+                    }
+                ],
+            },
+            "MNCOVER_MAX_BYTES",
+        ),
+        ({"tests": ["a"] * 200_000}, "values: more than 200,000; .* MNCOVER_MAX_VALUES"),
+        ({"tests": "x" * 2**24}, "bytes: more than 16,777,216; .* MNCOVER_MAX_LINE"),
+    ],
+    ids=["combinations", "prompts", "values", "many", "large"],
+)
+def test_a_file_that_asks_for_much_is_refused_at_once(
+    tmp_path: Path, content: object, says: str
+) -> None:
+    with pytest.raises(LimitError, match=says):
+        converted(write(tmp_path / "a.yaml", json.dumps(content)))
+
+
+def test_numbers_of_yaml_stay_small_and_times_stay_text(tmp_path: Path) -> None:
+    values = {"0x" + "f" * 9000: None, "1" + ":59" * 9000: None, "12:30": "12:30", "0x1F": "31"}
+    values |= {"1e3": "1e3", "12": "12", "1.50": "1.5"}
+    for given, found in values.items():
+        content = ONE.replace("VALUE", given).replace("TYPE", "contains")
+        suite, _ = converted(write(tmp_path / "a.yaml", content))
+        assert suite.tests[0].cases[0].label == (given if found is None else found)
 
 
 def lines(path: Path, rows: list[object]) -> Path:
@@ -133,17 +193,22 @@ def test_samples_of_the_harness(tmp_path: Path) -> None:
         sample(4, [["Which?", " a"], ["Which?", " b"]], 0),
         sample(5, [["some text"]], ""),
         sample(6, [["Said?", until]], None),
+        sample(7, [[["no text"], " yes"], [["no text"], " no"]], 0),
+        sample(8, [["Is it?", " yes"], ["Is it?", " no"]], "\u00b2"),
+        sample(9, [["Is it?", " yes"], ["Is it?", " no"]], "9" * 5000),
+        sample(10, [["How?", until]], "#### 1.2.3"),
     ]
     suite, left_out = converted(lines(tmp_path / "samples_x.jsonl", rows))
     assert [(test.name, [case.label for case in test.cases]) for test in suite.tests] == [
         ("number", ["4"]),
-        ("contains", [("Rome", "Roma")]),
+        ("contains", [("Rome", "Roma"), "#### 1.2.3"]),
         ("label", [1, 0]),
     ]
     assert suite.labels == ("yes", "no")
     assert suite.tests[2].expectation == Expectation("label")
     assert "samples with choices of their own (1)" in left_out
-    assert "samples without one prompt (1)" in left_out
+    assert "samples without one prompt (2)" in left_out
+    assert "samples whose target is none of their choices (2)" in left_out
     assert "samples without an expected answer (1)" in left_out
 
 

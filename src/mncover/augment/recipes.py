@@ -20,7 +20,7 @@ from typing import Any
 from mncover.augment.transforms import transform, variants_of
 from mncover.augment.transforms.words import article, lexicon
 from mncover.data.files import read_toml
-from mncover.data.limits import TEXTS, VARIANTS
+from mncover.data.limits import TEXTS, VARIANTS, Budget, most_bytes
 from mncover.errors import MnCoverError, SettingsError, TextError
 from mncover.suites.expectations import is_class
 from mncover.suites.formats import read_texts
@@ -30,11 +30,17 @@ from mncover.types import Text, brief, is_text
 Lexicons = Mapping[str, Sequence[str]]
 Field = tuple[str, str]  # a lexicon, and the digits after it
 _MOST_SPARE = 4_000_000
+MOST_FIELDS = 100
+ROOM = 2**28  # characters that even a small recipe may make
 _FIELD = re.compile(r"\{(a:)?([A-Za-z_]+?)(\d*)\}")
 
 
 def fill_template(
-    template: Text, lexicons: Lexicons | None = None, n: int | None = None, seed: int = 0
+    template: Text,
+    lexicons: Lexicons | None = None,
+    n: int | None = None,
+    seed: int = 0,
+    budget: Budget | None = None,
 ) -> list[Text]:
     """Return the texts of a template, each once: all of them, or n drawn at random.
 
@@ -44,9 +50,15 @@ def fill_template(
     ['Ann is an actor.', 'Bo is an actor.']
     """
     parts = [template] if isinstance(template, str) else list(template)
-    words = {field: _words(field[0], lexicons or {}) for part in parts for field in _fields(part)}
+    fields = [field for part in parts for field in _fields(part)]
+    lists = {name: _words(name, lexicons or {}) for name in dict.fromkeys(n for n, _ in fields)}
+    words = {field: lists[field[0]] for field in fields}
+    if len(words) > MOST_FIELDS:
+        raise SettingsError(f"a template has at most {MOST_FIELDS} different fields.")
     texts: dict[Text, None] = {}
     for filling in _fillings(words, n, seed):
+        if budget is not None:
+            budget.spend(sum(map(len, parts)) + sum(len(filling[field]) for field in fields))
         filled = [_filled(part, filling) for part in parts]
         texts.setdefault(filled[0] if isinstance(template, str) else (filled[0], filled[1]))
         if len(texts) == n:
@@ -118,8 +130,10 @@ def make_suite(path: Path, seed: int = 0) -> Suite:
         if not isinstance(rows, list) or not rows:
             raise TextError("it has no [[tests]].")
         tests: list[Test] = []
+        most = most_bytes(path.stat().st_size, ROOM)
+        budget = Budget(most, "characters that the recipe makes")
         for number, row in enumerate(rows):
-            tests.append(_Maker(path.parent, lexicons, seed, number).make(row))
+            tests.append(_Maker(path.parent, lexicons, seed, number, budget).make(row))
             TEXTS.check(sum(test.texts for test in tests), "texts of a recipe")
         return Suite(tuple(tests), tuple(labels))
     except MnCoverError as error:
@@ -134,6 +148,7 @@ class _Maker:
     lexicons: Lexicons
     seed: int
     number: int
+    budget: Budget
 
     def make(self, row: Any) -> Test:
         name = _table(row, f"test {self.number + 1}").get("name")
@@ -164,6 +179,7 @@ class _Maker:
         n, rng = _whole(row, "variants", 1), random.Random(f"{self.seed} {self.number}")
         VARIANTS.check(n, "variants of a text")
         TEXTS.check(n * len(texts), "variants of all texts of one test")
+        self.budget.spend(n * sum(len(part) for text in texts for part in sides_of(text)))
         changed = [(text, variants_of(text, changes, n, rng)) for text in texts]
         return [Case((text, *variants), label) for text, variants in changed if variants]
 
@@ -178,7 +194,8 @@ class _Maker:
             drawn = 1000 * self.seed + self.number
             filled: dict[Text, None] = {}
             for one in templates:
-                filled |= dict.fromkeys(fill_template(one, self.lexicons, n, drawn))
+                found = fill_template(one, self.lexicons, n, drawn, self.budget)
+                filled |= dict.fromkeys(found)
                 TEXTS.check(len(filled), "texts of one test")
             found = list(filled)
         elif given == ["texts"]:
@@ -188,6 +205,11 @@ class _Maker:
         if n is not None and len(found) > n:
             found = random.Random(f"{self.seed} {self.number} texts").sample(found, n)
         return found
+
+
+def sides_of(text: Text) -> tuple[str, ...]:
+    """Return the text, or both texts of a pair."""
+    return (text,) if isinstance(text, str) else text
 
 
 def _whole(row: dict[str, Any], name: str, default: Any) -> Any:

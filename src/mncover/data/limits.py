@@ -54,10 +54,11 @@ ROWS = Limit("MNCOVER_MAX_ROWS", 10_000_000)  # texts or records of a file
 VARIANTS = Limit("MNCOVER_MAX_VARIANTS", 1000)  # of one text of a recipe
 TEXTS = Limit("MNCOVER_MAX_TEXTS", 500_000)  # that a recipe makes
 MAP = Limit("MNCOVER_MAX_MAP", 2**31)  # bytes of a coverage map in memory
+VALUES = Limit("MNCOVER_MAX_VALUES", 200_000)  # values of a YAML file, each list and mapping twice
 CLASSES = Limit("MNCOVER_MAX_CLASSES", 1000)  # of predictions
 LAYERS = Limit("MNCOVER_MAX_LAYERS", 1000)  # of a model, or experts of a layer
 DEPTH = Limit("MNCOVER_MAX_DEPTH", 50)  # of keys within keys
-LIMITS = (BYTES, LINE, ROWS, VARIANTS, TEXTS, MAP, CLASSES, LAYERS, DEPTH)
+LIMITS = (BYTES, LINE, ROWS, VALUES, VARIANTS, TEXTS, MAP, CLASSES, LAYERS, DEPTH)
 
 
 def most_bytes(size: int, free: int = FREE, ratio: int = RATIO) -> int:
@@ -70,3 +71,17 @@ def most_bytes(size: int, free: int = FREE, ratio: int = RATIO) -> int:
 def check_bytes(n: int, size: int, what: str, free: int = FREE, ratio: int = RATIO) -> None:
     """Refuse to unpack n bytes from a compressed file of this size if that is too much."""
     BYTES.check(n, f"{what}: bytes after decompression", most_bytes(size, free, ratio))
+
+
+@dataclass
+class Budget:
+    """How many characters may be made of a file; `what` they are is said if there are more."""
+
+    most: int
+    what: str
+    spent: int = 0
+
+    def spend(self, characters: int) -> None:
+        """Count characters, before they are made; refuse too many."""
+        self.spent += characters
+        BYTES.check(self.spent, self.what, self.most)

@@ -28,6 +28,7 @@ from mncover.data.owners import united as united_owners
 from mncover.data.signatures import SignatureSpace
 from mncover.data.table import UNKNOWN, Table
 from mncover.data.threads import WORKERS, in_threads
+from mncover.data.writing import naming_temporary
 from mncover.types import Text
 
 Place = tuple[int, int]  # where a byte string is: offset and size
@@ -45,7 +46,7 @@ class BlobStore:
 
     def put(self, data: bytes) -> Place:
         """Keep a byte string."""
-        with self._lock:
+        with self._lock, naming_temporary():
             offset = self._file.seek(0, 2)
             return offset, self._file.write(data)
 

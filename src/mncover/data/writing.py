@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from mncover.data.interrupts import held_back
 from mncover.errors import SettingsError
 
 if sys.platform != "win32":
@@ -89,9 +90,12 @@ def replacing(path: Path) -> Iterator[Path]:
         raise SettingsError(f"{path}: not a file that can be replaced; choose another --output.")
     path.parent.mkdir(parents=True, exist_ok=True)
     clear_leftovers(path.parent)
-    descriptor, temporary = _temporary(path)
-    _being_written.add(temporary)
+    made: list[tuple[int, Path]] = []
     try:
+        with held_back():  # a signal must not come before it is known what to clear away
+            made.append(_temporary(path))
+            temporary = made[0][1]
+            _being_written.add(temporary)
         yield temporary
         mask = os.umask(0)  # it can be read only by setting it
         os.umask(mask)
@@ -102,10 +106,27 @@ def replacing(path: Path) -> Iterator[Path]:
     except OSError as error:  # such as a disk that is full: nobody knows the temporary name
         named = error.filename is not None and Path(os.fsdecode(error.filename))
         # Without a number, its words would be lost.
-        if named == temporary or (not named and error.errno is not None):
+        if named in _being_written or (not named and error.errno is not None):
             error.filename = str(path)
         raise
     finally:
+        with held_back():
+            _forget(made)
+
+
+@contextmanager
+def naming_temporary() -> Iterator[None]:
+    """Let an error of an unnamed temporary file, such as a full disk, name the folder of those."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = tempfile.gettempdir()
+        raise
+
+
+def _forget(made: Iterable[tuple[int, Path]]) -> None:
+    for descriptor, temporary in made:
         _being_written.discard(temporary)
         temporary.unlink(missing_ok=True)
         os.close(descriptor)

@@ -24,15 +24,16 @@ from mncover.augment.grower import Grower, usable_transforms
 from mncover.augment.records import AugmentSettings
 from mncover.augment.transforms import Resources
 from mncover.data.files import load_json, partial_path, save_json
+from mncover.data.schema import Whole, check_shape
 from mncover.engine.loading import class_names
-from mncover.errors import DataFileError, SettingsError, TextError
+from mncover.errors import DataFileError, SchemaError, SettingsError, TextError
 from mncover.paper.finetuning import Advance, FineTuning, TrainingSet, accuracy, fine_tune
 from mncover.paper.retraining import NONE, PAPER_TEXTS, RANDOM, Arm, Row, write_retraining
 from mncover.report.progress import bar
 from mncover.report.screen import tell
 from mncover.suites.formats import read_texts
 from mncover.suites.rows import label_numbers
-from mncover.types import Settings, fingerprint_texts
+from mncover.types import Settings, are_texts, fingerprint_texts
 
 if TYPE_CHECKING:
     from mncover.engine.engine import Engine
@@ -182,9 +183,10 @@ def _kept_set(path: Path, key: dict[str, object]) -> TrainingSet | None:
     """Return the set that an earlier call made; None if there is none with this key."""
     try:
         state = load_json(path, key)
-        texts = tuple(t if isinstance(t, str) else (t[0], t[1]) for t in state["texts"])
-        return TrainingSet(texts, tuple(int(number) for number in state["labels"]))
-    except (ValueError, KeyError, TypeError, IndexError, TextError, DataFileError):
+        check_shape(state, {"texts": list, "labels": [Whole()]}, "set")
+        texts = tuple(tuple(t) if isinstance(t, list) else t for t in state["texts"])
+        return TrainingSet(texts, tuple(state["labels"])) if are_texts(texts) else None
+    except (SchemaError, TextError, DataFileError):
         return None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from jinja2 import Environment, PackageLoader
@@ -93,7 +93,8 @@ def _pages(
 
 def _visible(value: Any) -> Any:
     """Write out control characters, also those that reorder what is shown."""
-    return visible(value) if type(value) is str else value  # not Markup, which is ours
+    plain = type(value) is str or isinstance(value, PurePath)  # not Markup, which is ours
+    return visible(str(value)) if plain else value
 
 
 def environment() -> Environment:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NoReturn
@@ -16,14 +17,13 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from mncover.errors import MissingExtraError, TextError
+from mncover.errors import TextError
+from mncover.suites import patterns
 from mncover.types import brief, shorten
 
 # The correct class or answer of a case, any of several, or None if not given.
 Label = int | str | tuple[int | str, ...] | None
 Mask = NDArray[np.bool_]
-SECONDS = 1.0  # that a pattern may take for one answer
-LONGEST_PATTERN, LONGEST_SCHEMA = 2000, 100_000  # characters
 DEEPEST = 8  # `all` inside `all`
 _NUMBER = re.compile(r"[-+]?\d[\d,]{0,40}(?:\.\d{1,40})?(?:[eE][-+]?\d{1,3})?")
 
@@ -92,7 +92,7 @@ class AnswerExpectation:
         inner = made.get("of", [])
         if depth > DEEPEST or not isinstance(inner, list):
             raise TextError("`of` must be a list of expectations, not nested too deeply.")
-        if not all(isinstance(one, dict) and one.get("expect") in KINDS for one in inner):
+        if not all(isinstance(one, dict) and _is_kind(one.get("expect")) for one in inner):
             raise TextError(f"`of` must be a list of expectations: {', '.join(KINDS)}.")
         made["of"] = tuple(cls.from_json(one, depth + 1) for one in inner)
         return cls(**made)
@@ -116,18 +116,22 @@ class AnswerExpectation:
         return " ".join(word for word in words if word)
 
 
+def _is_kind(name: Any) -> bool:
+    return isinstance(name, str) and name in KINDS
+
+
 def _mistakes(e: AnswerExpectation) -> Iterator[str]:
     """Yield what is wrong; a check may rely on those before it."""
-    if e.expect not in KINDS:
+    if not _is_kind(e.expect):
         yield f"unknown expectation {brief(e.expect)}; known are {', '.join(KINDS)}."
     if not all(isinstance(one, str) for one in e.values):
         yield f"`values` must be a list of texts, got {brief(e.values)}."
     if type(e.negate) is not bool or type(e.ignore_case) is not bool:
         yield "`not` and `ignore_case` must be true or false."
-    if type(e.tolerance) not in (int, float) or not 0 <= e.tolerance < math.inf:
+    if type(e.tolerance) not in (int, float) or not 0 <= e.tolerance <= sys.float_info.max:
         yield f"`tolerance` must be a number from 0, got {brief(e.tolerance)}."
     sizes = [size for size in (e.characters, e.words) if size is not None]
-    if any(type(size) is not int or size < 0 for size in sizes):
+    if any(type(size) is not int or not 0 <= size < 2**63 for size in sizes):
         yield f"`characters` and `words` must be whole numbers from 0, got {brief(sizes)}."
     needs = {
         "shorter": (sizes, "`characters` or `words`"),
@@ -142,19 +146,12 @@ def _mistakes(e: AnswerExpectation) -> Iterator[str]:
 
 def _value_mistakes(e: AnswerExpectation) -> Iterator[str]:
     if e.expect == "regex":
-        if any(len(one) > LONGEST_PATTERN for one in e.values):
-            yield f"a pattern may have at most {LONGEST_PATTERN} characters."
         for one in e.values:
-            _compiled(one, e.ignore_case)
+            patterns.compiled(one, e.ignore_case)
     if e.expect == "number" and any(_number(one) is None for one in e.values):
         yield f"`values` of the expectation 'number' must be numbers, got {brief(e.values)}."
     if e.schema is not None:
-        try:
-            size = len(json.dumps(e.schema))
-        except (TypeError, ValueError, RecursionError):
-            size = LONGEST_SCHEMA + 1
-        if not isinstance(e.schema, dict | bool) or size > LONGEST_SCHEMA:
-            yield f"`schema` must be a JSON schema of at most {LONGEST_SCHEMA} characters."
+        patterns.check_schema(e.schema)
 
 
 # Judging.
@@ -233,7 +230,7 @@ def _refuses(e: AnswerExpectation, answer: str, value: str) -> bool:
 
 
 def _matches(e: AnswerExpectation, answer: str, value: str) -> bool:
-    return _found(_compiled(value, e.ignore_case), answer)
+    return patterns.found(patterns.compiled(value, e.ignore_case), answer)
 
 
 def _is_near(e: AnswerExpectation, answer: str, value: str) -> bool:
@@ -255,7 +252,7 @@ def _is_json(e: AnswerExpectation, about: _About) -> bool:
         value = json.loads(about.answer, parse_constant=_no_constant)
     except (ValueError, RecursionError):
         return False
-    return e.schema is None or _fits(value, e.schema)
+    return e.schema is None or patterns.fits(value, e.schema)
 
 
 def _no_constant(name: str) -> NoReturn:
@@ -302,67 +299,3 @@ KINDS: dict[str, Callable[[AnswerExpectation, _About], bool | None]] = {
     "all": _all_hold,
 }
 WITH_VALUES = ("equals", "contains", "contains-all", "regex", "number", "refuses")
-
-
-# Patterns and schemas of strangers.
-
-
-def _compiled(pattern: str, ignore_case: bool) -> Any:
-    try:
-        import regex
-    except ModuleNotFoundError as error:
-        raise MissingExtraError("the expectation 'regex'", "regex", "answers") from error
-    try:
-        return regex.compile(pattern, regex.IGNORECASE if ignore_case else 0)
-    except (regex.error, RecursionError, OverflowError, MemoryError) as error:
-        raise TextError(f"the pattern {brief(pattern)} cannot be read ({error}).") from error
-
-
-def _found(pattern: Any, answer: str) -> bool:
-    """Return whether a pattern is in an answer; refuse one that takes too long to tell."""
-    try:
-        return pattern.search(answer, timeout=SECONDS) is not None
-    except TimeoutError:
-        raise TextError(
-            f"the pattern {brief(pattern.pattern)} takes more than {SECONDS:g} s on one answer: "
-            "write it without repetitions inside repetitions."
-        ) from None
-
-
-def _fits(value: Any, schema: Any) -> bool:
-    """Return whether a value fits a schema; nothing that the schema refers to is fetched."""
-    try:
-        from jsonschema import ValidationError, validators
-        from referencing import Registry
-    except ModuleNotFoundError as error:
-        raise MissingExtraError("a JSON schema", "jsonschema", "answers") from error
-    if _has_name(schema, "patternProperties"):  # its patterns would run without a clock
-        raise TextError("a JSON schema must not have 'patternProperties' here.")
-
-    def pattern(validator: Any, wanted: Any, given: Any, schema: Any) -> Iterator[Any]:
-        if isinstance(given, str) and not _found(_compiled(str(wanted), False), given):
-            yield ValidationError("does not match")
-
-    kind = validators.validator_for(schema, default=validators.Draft202012Validator)
-    try:
-        kind.check_schema(schema)
-        checked = validators.extend(kind, {"pattern": pattern})
-        return bool(checked(schema, registry=Registry()).is_valid(value))
-    except (TextError, MissingExtraError):
-        raise
-    except Exception as error:  # a stranger's schema brings about almost anything
-        why = (str(error).splitlines() or [type(error).__name__])[0]
-        raise TextError(f"the JSON schema cannot be used ({brief(why)}).") from error
-
-
-def _has_name(schema: Any, name: str) -> bool:
-    left = [schema]
-    while left:
-        one = left.pop()
-        if isinstance(one, dict):
-            if name in one:
-                return True
-            left += one.values()
-        elif isinstance(one, list):
-            left += one
-    return False

@@ -182,9 +182,14 @@ class Database:
         counts = dict.fromkeys(range(1, len(entry.senses) + 1), 0)
         for number in PARTS[entry.part]:
             for line in self._lines_with("cntlist.rev", f"{entry.lemma}%{number}:"):
-                _, sense, count = line.split()
-                if int(sense) in counts:
-                    counts[int(sense)] = int(count)
+                try:
+                    _, sense, count = line.split()
+                    if not 0 <= int(count) < 2**53:
+                        raise ValueError("no count")
+                    if int(sense) in counts:
+                        counts[int(sense)] = int(count)
+                except ValueError as error:
+                    raise self._damaged("cntlist.rev") from error
         return list(counts.values())
 
     @cached_property
@@ -194,7 +199,7 @@ class Database:
         for part in found:
             if _file(self.path, f"{part}.exc").is_file():
                 for line in self._content(f"{part}.exc").decode("latin-1").splitlines():
-                    form, *lemmas = line.split()
+                    form, *lemmas = line.split() or [""]
                     for lemma in lemmas:
                         found[part].setdefault(lemma, []).append(form)
         return found
@@ -220,7 +225,7 @@ class Database:
             if name not in self._contents:
                 self._contents[name] = _file(self.path, name).read_bytes()
             return self._contents[name]
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        except Exception as error:  # a damaged zip file makes zipfile raise almost anything
             raise self._damaged(name) from error
 
     def _damaged(self, name: str) -> TextError:

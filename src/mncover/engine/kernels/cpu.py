@@ -19,6 +19,7 @@ from mncover.criteria.binned import BINS
 from mncover.criteria.boundary import Outside
 from mncover.data import maps
 from mncover.data.layout import Layout, Site
+from mncover.data.writing import naming_temporary
 from mncover.engine.kernels import loops
 from mncover.engine.kernels.base import (
     Array,
@@ -203,7 +204,8 @@ class FileStore:
             codes = packed
         with self._lock:
             place = self._file.tell()
-            self._write_all(codes.data.cast("B"))
+            with naming_temporary():
+                self._write_all(codes.data.cast("B"))
         return place
 
     def get(self, places: Sequence[Any], sizes: NDArray[np.int64], row: int, cells: int) -> Array:

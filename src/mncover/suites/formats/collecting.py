@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from mncover.data.limits import TEXTS
+from mncover.data.limits import TEXTS, Budget
 from mncover.errors import TextError
 from mncover.suites.answers import WITH_VALUES, AnswerExpectation
 from mncover.suites.expectations import Expectation
@@ -17,10 +17,16 @@ from mncover.suites.model import Case, Label, Suite, Test
 
 @dataclass
 class Collected:
-    """Cases by what is expected of them; `left_out` counts what does not map, by its kind."""
+    """Cases by what is expected of them; `left_out` counts what does not map, by its kind.
 
+    `budget` limits how many characters texts and expectations may have together.
+    """
+
+    budget: Budget | None = None
     labels: tuple[str, ...] = ()
     left_out: Counter[str] = field(default_factory=Counter)
+    tried: int = 0  # combinations of parts of the file
+    _n: int = 0
     _cases: dict[str, list[Case]] = field(default_factory=dict)
     _expected: dict[str, Expectation | AnswerExpectation] = field(default_factory=dict)
     _about: dict[str, set[str]] = field(default_factory=dict)
@@ -28,6 +34,11 @@ class Collected:
     def leave_out(self, what: str) -> None:
         """Count something that does not map."""
         self.left_out[what] += 1
+
+    def spend(self, characters: int) -> None:
+        """Count characters that are made of the file."""
+        if self.budget is not None:
+            self.budget.spend(characters)
 
     def add(self, text: str, expected: Sequence[AnswerExpectation], about: str = "") -> None:
         """Add a case of one text; where only values differ, they become its label."""
@@ -43,8 +54,10 @@ class Collected:
         self, text: str, expected: Expectation | AnswerExpectation, label: Label, about: str = ""
     ) -> None:
         """Add a case to the test of its expectation."""
-        TEXTS.check(sum(map(len, self._cases.values())) + 1, "texts of a file")
         key = json.dumps(expected.to_json(), sort_keys=True)
+        self._n += 1
+        TEXTS.check(self._n, "texts of a file")
+        self.spend(len(text) + len(key))
         self._expected[key] = expected
         self._cases.setdefault(key, []).append(Case((text,), label))
         self._about.setdefault(key, set()).add(about)

@@ -17,6 +17,7 @@ from mncover.suites.formats.jsonlines import read_json_lines
 PROMPTS = ("prompt", "question", "input", "instruction", "text")
 ANSWERS = ("answer", "expected", "ideal", "target", "reference", "output", "completion", "label")
 _FINAL = re.compile(r"####\s*(-?[\d,.]+)\s*$")  # how GSM8K ends a solution
+_PLAIN = re.compile(r"-?\d{0,100}\.?\d{1,100}", re.ASCII)
 
 
 def is_samples(row: Any) -> bool:
@@ -34,25 +35,30 @@ def collect_lines(path: Path) -> Collected:
     found = Collected()
     seen: set[str] = set()
     for number, row in read_json_lines(path):
-        if is_samples(row):
-            if (key := json.dumps([row["doc_id"], row["arguments"]])) not in seen:
-                seen.add(key)  # a sample is logged once for each filter
-                _add_sample(row, found)
-        elif is_prompt(row):
-            _add_prompt(row, found)
-        else:
-            names = ", ".join(PROMPTS)
-            raise TextError(f"{path}, line {number}: no prompt in it; known fields are {names}.")
+        try:
+            _add_line(row, found, seen)
+        except TextError as error:
+            raise TextError(f"{path}, line {number}: {error}") from None
     return found
+
+
+def _add_line(row: Any, found: Collected, seen: set[str]) -> None:
+    if is_samples(row):
+        if (key := json.dumps([row["doc_id"], row["arguments"]])) not in seen:
+            seen.add(key)  # a sample is logged once for each filter
+            _add_sample(row, found)
+    elif is_prompt(row):
+        _add_prompt(row, found)
+    else:
+        raise TextError(f"no prompt in it; known fields are {', '.join(PROMPTS)}.")
 
 
 def _add_sample(row: dict[str, Any], found: Collected) -> None:
     requests = list(_requests(row["arguments"]))
-    prompts = {prompt for prompt, _ in requests}
-    if len(prompts) != 1 or not isinstance(next(iter(prompts)), str):
+    prompt = requests[0][0] if requests else None
+    if not isinstance(prompt, str) or any(one != prompt for one, _ in requests):
         found.leave_out("samples without one prompt")
         return
-    prompt = str(requests[0][0])
     behind = [more for _, more in requests]
     if all(isinstance(more, str) for more in behind) and len(behind) > 1:
         _add_choice(prompt, [more.strip() for more in behind], row["target"], found)
@@ -75,8 +81,9 @@ def _requests(arguments: Any) -> Iterator[tuple[Any, Any]]:
 
 def _add_choice(prompt: str, choices: Sequence[str], target: Any, found: Collected) -> None:
     """Add a case for `--choices`; all samples of a suite must have the same ones."""
-    if str(target).isdigit() and int(target) < len(choices):
-        right = int(target)
+    number = str(target)
+    if re.fullmatch("[0-9]{1,9}", number) and int(number) < len(choices):
+        right = int(number)
     elif target in choices:
         right = choices.index(target)
     else:
@@ -95,9 +102,9 @@ def _add_answer(prompt: str, target: Any, found: Collected) -> None:
         found.leave_out("samples without an expected answer")
         return
     values = tuple(map(str, targets))
-    ends = [_FINAL.search(value) for value in values]
-    if len(ends) == 1 and ends[0] is not None:
-        number = ends[0][1].replace(",", "").rstrip(".")
+    end = _FINAL.search(values[0]) if len(values) == 1 else None
+    number = end[1].replace(",", "").rstrip(".") if end else ""
+    if _PLAIN.fullmatch(number):
         found.add(prompt, [AnswerExpectation("number", (number,))])
         return
     if any(not value.strip() for value in values):

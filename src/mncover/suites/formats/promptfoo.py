@@ -5,18 +5,19 @@ Nothing in a file is executed: functions, models that judge, and templates with 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from mncover.data.gzipped import open_bytes
-from mncover.errors import MissingExtraError, TextError
+from mncover.data.limits import TEXTS, Budget, most_bytes
+from mncover.errors import LimitError, TextError
 from mncover.suites.answers import AnswerExpectation
 from mncover.suites.formats.collecting import Collected
+from mncover.suites.formats.yaml_files import read_yaml
 
-LONGEST = 2**26  # bytes of a file
 _VARIABLE = re.compile(r"\{\{-?\s*([\w.]+)\s*-?\}\}")
 # Assertion -> expectation, whether case counts.
 _TEXT = {
@@ -37,54 +38,31 @@ class _UnmappedError(Exception):
 
 def collect_promptfoo(path: Path) -> Collected:
     """Read a file, and name what does not map."""
-    content = _loaded(path)
+    content = read_yaml(path)
+    if not isinstance(content, dict | list):
+        raise TextError(f"{path}: no promptfoo file; it must have 'tests'.")
     tests = content if isinstance(content, list) else content.get("tests", [])
     if not isinstance(tests, list):
         raise TextError(f"{path}: 'tests' must be a list; tests in other files are not read.")
     about = {} if isinstance(content, list) else content
-    found = Collected()
+    most = most_bytes(path.stat().st_size)
+    found = Collected(Budget(most, "characters of texts and expectations"))
     prompts = list(_prompts(about.get("prompts", []), found)) or [""]
     default = about.get("defaultTest")
     default = default if isinstance(default, dict) else {}
     for name in ("scenarios", "derivedMetrics", "transform"):
         if name in about:
             found.leave_out(f"'{name}'")
-    for test in tests:
-        if isinstance(test, dict):
+    for number, test in enumerate(tests, start=1):
+        if not isinstance(test, dict):
+            what = "tests in other files" if isinstance(test, str) else "tests of no shape"
+            found.leave_out(what)
+            continue
+        try:
             _add(test, default, prompts, found)
-        else:
-            found.leave_out(
-                "tests in other files" if isinstance(test, str) else "tests of no shape"
-            )
+        except (TextError, LimitError) as error:
+            raise type(error)(f"{path}, test {number}: {error}") from None
     return found
-
-
-def _loaded(path: Path) -> Any:
-    try:
-        import yaml
-    except ModuleNotFoundError as error:
-        raise MissingExtraError("reading YAML", "pyyaml", "answers") from error
-
-    class Loader(yaml.SafeLoader):  # type: ignore[misc]
-        """Makes plain values; an alias, which may stand for more than fits, is refused."""
-
-        def compose_node(self, parent: Any, index: Any) -> Any:
-            if self.check_event(yaml.AliasEvent):
-                raise yaml.YAMLError("it has aliases (*name): write out what they stand for")
-            return super().compose_node(parent, index)
-
-    try:
-        with open_bytes(path) as file:
-            raw = file.read(LONGEST + 1)
-        if len(raw) > LONGEST:
-            raise ValueError("it has more than 64 MiB")
-        content = yaml.load(raw, Loader)
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
-        why = " ".join(str(error).split())[:200]
-        raise TextError(f"{path}: not YAML ({why}).") from error
-    if not isinstance(content, dict | list):
-        raise TextError(f"{path}: no promptfoo file; it must have 'tests'.")
-    return content
 
 
 def _prompts(given: Any, found: Collected) -> Iterator[str]:
@@ -105,6 +83,8 @@ def _add(
     given = {**_mapping(default.get("vars")), **_mapping(test.get("vars"))}
     asserts = [*_list(default.get("assert")), *_list(test.get("assert"))]
     values = [one if isinstance(one, list) else [one] for one in given.values()]
+    found.tried += math.prod(map(len, values)) * (len(prompts) + len(asserts))
+    TEXTS.check(found.tried, "combinations of variables, prompts and assertions")
     for combination in product(*values):
         variables = dict(zip(given, combination, strict=True))
         expected = list(_expected(asserts, variables, found))
@@ -113,7 +93,7 @@ def _add(
             continue
         for prompt in prompts:
             try:
-                text = _filled(prompt, variables) if prompt else _only(variables)
+                text = _filled(prompt, variables, found) if prompt else _only(variables)
             except _UnmappedError as why:
                 found.leave_out(str(why))
                 continue
@@ -129,22 +109,24 @@ def _expected(
             yield from _expected(_list(one.get("assert")), variables, found)
             continue
         try:
-            yield _expectation(kind, one, variables)
+            yield _expectation(kind, one, variables, found)
         except _UnmappedError:
             found.leave_out(f"assertions of type {kind[:40]!r}")
 
 
-def _expectation(kind: str, one: Any, variables: Mapping[str, Any]) -> AnswerExpectation:
+def _expectation(
+    kind: str, one: Any, variables: Mapping[str, Any], found: Collected
+) -> AnswerExpectation:
     """Return an assertion as an expectation."""
     plain, value = kind.removeprefix("not-"), one.get("value") if isinstance(one, dict) else None
     negate = plain != kind
     if plain in _TEXT:
         expect, ignore = _TEXT[plain]
         values = _strings(value, several=plain.endswith(("-any", "-all")))
-        filled = tuple(_filled(text, variables) for text in values)
+        filled = tuple(_filled(text, variables, found) for text in values)
         return AnswerExpectation(expect, filled, negate, ignore)
     if plain == "starts-with":
-        start = re.escape(_filled(_strings(value)[0], variables))
+        start = re.escape(_filled(_strings(value)[0], variables, found))
         return AnswerExpectation("regex", (rf"\A{start}",), negate)
     if plain == "is-json" and isinstance(value, dict | None):
         return AnswerExpectation("json", negate=negate, schema=value)
@@ -167,16 +149,18 @@ def _strings(value: Any, several: bool = False) -> tuple[str, ...]:
     return tuple(map(str, values))
 
 
-def _filled(template: str, variables: Mapping[str, Any]) -> str:
+def _filled(template: str, variables: Mapping[str, Any], found: Collected) -> str:
     """Return a template with its variables; refuse one that does more than name them."""
 
-    def value(found: re.Match[str]) -> str:
-        if not isinstance(variables.get(found[1]), str | int | float):
+    def value(place: re.Match[str]) -> str:
+        if not isinstance(variables.get(place[1]), str | int | float):
             raise _UnmappedError("prompts with a variable that no test gives")
-        return str(variables[found[1]])
+        return str(variables[place[1]])
 
     if "{%" in template or "{{" in _VARIABLE.sub("", template):
         raise _UnmappedError("templates with logic")
+    given = (variables.get(name, "") for name in _VARIABLE.findall(template))
+    found.spend(len(template) + sum(len(str(one)) for one in given))  # before it is made
     return _VARIABLE.sub(value, template)
 
 

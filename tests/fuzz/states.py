@@ -1,0 +1,105 @@
+"""Masks, states of unfinished work, caches and dictionaries: how they are made and read."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from mncover.augment.records import SearchState
+from mncover.data.cache import Entry
+from mncover.data.files import load_json, save_json
+from mncover.data.tensors import read_tensors, write_tensors
+
+
+def masks(path: Path) -> None:
+    from mncover.masks.masks import Masks
+
+    Masks.load(path).summary()
+
+
+@cache
+def learner(pairs: str = "attention") -> Any:
+    from tests.masks.test_learning import MESSAGES, QUICK, learner_of
+
+    return learner_of(QUICK if pairs == "attention" else MESSAGES)
+
+
+def write_masks(path: Path, pairs: str) -> None:
+    learner(pairs).masks().save(path)
+
+
+def first_masks(path: Path) -> None:
+    """Write masks of format 1, which did not say how pairs were learnt."""
+    write_masks(path, "messages")
+    header, arrays = read_tensors(path, "mncover_masks")
+    older = {name: value for name, value in header.items() if name != "pairs"}
+    write_tensors(path, "mncover_masks", {**older, "format": 1}, arrays)
+
+
+def write_checkpoint(path: Path, pairs: str) -> None:
+    known = learner(pairs)
+    known.step(list(range(4)), 0, 1.0)
+    known.write(path)
+
+
+def checkpoint(path: Path, pairs: str) -> None:
+    if learner(pairs).read(path) is not None:
+        learner(pairs).step(list(range(4)), 1, 1.0)
+
+
+def search_state(path: Path) -> None:
+    SearchState.from_json(load_json(path, {"a": 1}))
+
+
+def write_training_set(path: Path) -> None:
+    save_json(path, {"a": 1}, {"texts": ["x", ["y", "z"]], "labels": [0, 1]})
+
+
+def training_set(path: Path) -> None:
+    """Read a set that retraining kept: a damaged file is as good as none."""
+    from mncover.paper.table4 import _kept_set
+
+    _kept_set(path, {"a": 1})
+
+
+def cache_entry(path: Path) -> None:
+    """Say what a file in the cache is."""
+    Entry("ranges", path, 1, 1.0).about()
+
+
+def write_wordnet(folder: Path) -> Sequence[Path]:
+    from tests.augment.material import write_wordnet as write
+
+    write(folder / "dict")
+    counts = "film%1:09:00:: 1 30\nbad%3:15:00:: 1 2\nsee%2:31:00:: 1 9\n"
+    (folder / "dict" / "cntlist.rev").write_text(counts)
+    for path in (folder / "dict").iterdir():
+        path.rename(folder / path.name)
+    return sorted(path for path in folder.iterdir() if path.is_file())
+
+
+def wordnet(path: Path) -> None:
+    from mncover.augment.transforms.wordnet import Database, Thesaurus, find_wordnet
+
+    thesaurus = Thesaurus(Database(find_wordnet(path.parent)))
+    for word in ("film", "films", "saw", "bad", "quickly", "enjoyed"):
+        thesaurus.synonyms(word)
+
+
+def write_yardstick(path: Path) -> None:
+    from mncover.data.calibration import DRAWS
+
+    shares = {"cover": [[0.1, 0.2, 0.25]] * DRAWS}
+    save_json(path, {"a": 1}, {"sampled": 4, "points": [1, 2, 4], "shares": shares})
+
+
+def yardstick(path: Path) -> None:
+    """Read kept draws: a damaged file is as good as none, with a warning."""
+    from mncover.engine.yardstick import read_draws
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        read_draws(path, {"a": 1}, ["cover"])
