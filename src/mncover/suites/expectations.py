@@ -83,10 +83,8 @@ class Expectation:
 def _mistakes(e: Expectation) -> Iterator[str]:
     """Yield what is wrong; a check may rely on those before it."""
     if e.expect not in get_args(Expect):
-        classes, answers = ", ".join(get_args(Expect)), ", ".join(ANSWERS)
-        yield (
-            f"unknown expectation {brief(e.expect)}; known are {classes}, and for answers {answers}."
-        )
+        names, others = ", ".join(get_args(Expect)), ", ".join(ANSWERS)
+        yield f"unknown expectation {brief(e.expect)}; known are {names}, and for answers {others}."
     if e.direction not in (None, *get_args(Direction)):
         yield f"`direction` must be up or down, got {brief(e.direction)}."
     if type(e.tolerance) not in (int, float) or not 0 <= e.tolerance <= MAX_TOLERANCE:
