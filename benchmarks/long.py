@@ -6,8 +6,9 @@
 MODEL is a causal language model. Prompts are SST-2 sentences one behind the other, with lengths
 spread evenly. The plain prefill is the leanest one: sdpa attention, one prompt after the other on
 all threads, no cache, the logits of the last token alone. Every way takes `--part` prompts in turn,
-so that a noisy moment hits no single way. Peak memory is that of a process that runs all prompts
-one way and does nothing else; the model is loaded in it, too.
+so that a noisy moment hits no single way. "Busy" is the ratio of the processor time of all threads,
+which other programs on the machine disturb less. Peak memory is that of a process that runs all
+prompts one way and does nothing else; the model is loaded in it, too.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ import gzip
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.criteria import Round, timed
 from benchmarks.memory import PEAK, reset_peak, resident_mib
 from mncover.coverage import Coverage
 from mncover.data.store import CoverageData
@@ -96,8 +97,8 @@ def way_of(name: str, subject: Subject, asked: argparse.Namespace) -> Way:
     return measuring(subject, few, asked.longest, MEASURED[name])
 
 
-def times(asked: argparse.Namespace) -> dict[str, float]:
-    """Return the best of the rounds of each way, in seconds for all prompts."""
+def times(asked: argparse.Namespace) -> dict[str, Round]:
+    """Return the best of the rounds of each way, for all prompts."""
     subject = load_subject(asked.model)
     prompts = prompts_of(subject.tokenizer, asked.prompts, asked.shortest, asked.longest)
     # Neighbours are about equally long: every part gets prompts of all lengths.
@@ -105,17 +106,15 @@ def times(asked: argparse.Namespace) -> dict[str, float]:
     every = {name: way_of(name, subject, asked) for name in (PLAIN, *MEASURED)}
     for way in every.values():
         way(prompts[:1])
-    rounds: list[dict[str, float]] = []
+    rounds: list[dict[str, Any]] = []
     for _ in range(asked.rounds):
-        spent = dict.fromkeys(every, 0.0)
+        spent = {name: np.zeros(2) for name in every}
         for part in range(parts):
             for name, way in every.items():
-                start = time.perf_counter()
                 subject.model.set_attn_implementation("sdpa")
-                way(prompts[part::parts])
-                spent[name] += time.perf_counter() - start
+                spent[name] += timed(way, prompts[part::parts])
         rounds.append(spent)
-    return {name: min(spent[name] for spent in rounds) for name in every}
+    return {name: Round(*np.min([one[name] for one in rounds], axis=0).tolist()) for name in every}
 
 
 def peak(name: str, asked: argparse.Namespace) -> float:
@@ -139,13 +138,12 @@ def own_peak(asked: argparse.Namespace) -> float:
 
 def show(found: dict[str, dict[str, float]]) -> Table:
     """Return a table with a row for each way."""
-    table = Table("", "seconds", f"ratio (limit {LIMIT})", "peak MiB", f"above (limit {MOST_MIB})")
+    titles = f"ratio (limit {LIMIT})", "busy", "peak MiB", f"above (limit {MOST_MIB})"
+    table = Table("", "seconds", *titles)
     for name, row in found.items():
         above = row["peak"] - found[PLAIN]["peak"]
-        ratio = row["seconds"] / found[PLAIN]["seconds"]
-        table.add_row(
-            name, f"{row['seconds']:.1f}", f"{ratio:.3f}", f"{row['peak']:.0f}", f"{above:+.0f}"
-        )
+        ratios = [f"{row[kind] / found[PLAIN][kind]:.3f}" for kind in ("seconds", "busy")]
+        table.add_row(name, f"{row['seconds']:.1f}", *ratios, f"{row['peak']:.0f}", f"{above:+.0f}")
     return table
 
 
@@ -164,7 +162,7 @@ def main() -> None:
         print(own_peak(asked))
         return
     spent = times(asked)
-    found = {name: {"seconds": spent[name], "peak": peak(name, asked)} for name in spent}
+    found = {name: {**one._asdict(), "peak": peak(name, asked)} for name, one in spent.items()}
     Console(width=110).print(show(found))
     asked.output.parent.mkdir(parents=True, exist_ok=True)
     asked.output.write_text(json.dumps(found, indent=1))
