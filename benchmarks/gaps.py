@@ -278,6 +278,7 @@ def cost(shared: Path, lines: int) -> dict[str, float]:
         "texts": len(traffic.texts),
         **spent,
         "ratio": spent["gaps"] / spent["plain"],
+        "ratio of processor time": clock.busy["gaps"] / clock.busy["plain"],
         "ratio of all": all_of_it / (spent["plain"] + spent["plain tests"]),
         "MB after an eighth": memory[0],
         "MB at the end": memory[-1],
@@ -285,16 +286,18 @@ def cost(shared: Path, lines: int) -> dict[str, float]:
 
 
 class Clock:
-    """Adds up the seconds that things take, by name."""
+    """Adds up the seconds that things take, by name, and those that all cores are busy."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
+        self.busy: dict[str, float] = {}
 
     def time(self, name: str, do: Callable[..., Any], *given: Any) -> Any:
         """Do something, and add the time that it took."""
-        start = time.perf_counter()
+        start, busy = time.perf_counter(), time.process_time()
         found = do(*given)
         self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+        self.busy[name] = self.busy.get(name, 0.0) + time.process_time() - busy
         return found
 
 

@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 
 PLAIN = "plain forward"
+PEAK = "VmHWM"
 STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
@@ -30,9 +31,16 @@ def peak_mib(way: str, n: int, model: str) -> float:
     return statistics.median(float(run.stdout.split()[-1]) for run in runs)
 
 
-def _resident(name: str) -> int:
+def reset_peak() -> None:
+    """Begin to look for the highest memory of this process anew."""
+    gc.collect()
+    CLEAR.write_text("5")
+
+
+def resident_mib(name: str) -> float:
+    """Return a number of this process's memory, such as its peak."""
     line = next(row for row in STATUS.read_text().splitlines() if row.startswith(name))
-    return int(line.split()[1])
+    return int(line.split()[1]) / 1024
 
 
 def _measure(way: str, n: int, model: str) -> float:
@@ -42,15 +50,14 @@ def _measure(way: str, n: int, model: str) -> float:
     texts = speed.tweets()[:n]
     for other in speed.coverage_ways(subject, texts[:8]).values():  # imports and kernels
         other(texts[:8])
-    gc.collect()
-    CLEAR.write_text("5")  # resets the high-water mark
+    reset_peak()
     if way == PLAIN:
         speed.plain_forward(subject)(texts)
     elif way == "calibrate":  # making the ways calibrates; doing it again would hold ranges twice
         speed.coverage_ways(subject, texts)
     else:
         speed.coverage_ways(subject, texts[:64])[way](texts)
-    return _resident("VmHWM") / 1024
+    return resident_mib(PEAK)
 
 
 if __name__ == "__main__":

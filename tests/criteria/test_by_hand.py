@@ -104,10 +104,12 @@ def test_statistics_of_a_head_by_hand() -> None:
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("block", [1, 40, 10**6])
+@pytest.mark.parametrize("rows", [1, 3, 256])
 def test_statistics_from_queries_and_keys_are_those_of_the_weights(
-    causal: bool, block: int, monkeypatch: pytest.MonkeyPatch
+    causal: bool, block: int, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mncover.engine.statistics.BLOCK", block)
+    monkeypatch.setattr("mncover.engine.statistics.ROWS", rows)
     torch.manual_seed(0)
     query, key, value = (torch.randn(2, n, 7, 4) for n in (4, 2, 2))
     heads = Heads(query, key, value, 0.5, causal, torch.empty(2, 7, 4, 4))

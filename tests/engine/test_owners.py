@@ -11,6 +11,8 @@ import pytest
 
 from mncover.coverage import Coverage
 from mncover.criteria import CRITERIA
+from mncover.data.layout import Layout, Site
+from mncover.data.owners import sample_of
 from mncover.data.store import CoverageData
 from mncover.data.table import UNKNOWN
 from mncover.engine.recorder import Recorder
@@ -20,6 +22,7 @@ from tests import tiny
 from tests.criteria.test_criteria import Boundary
 from tests.engine.test_laws import POOL, TRAIN, engine_of
 from tests.slow import Hit, SlowCover, activations
+from tests.slow_criteria import SlowCriteria
 
 KERNELS = pytest.mark.parametrize("kernels", ["cpu", "torch"])
 TEXTS = [*POOL, "good  film", "good film", *POOL[5:9], "", "bad film"]
@@ -97,6 +100,37 @@ def test_values_outside_are_those_of_the_models_own_states(
         np.testing.assert_allclose(table["outside"][row], expected, rtol=1e-6)
     assert np.nanmax(table["outside"]) > 0
     assert np.isnan(covered(kernels, name).update(TEXTS).data.table["outside"]).all()
+
+
+@KERNELS
+@pytest.mark.parametrize("positions", ["any", "mean"])
+def test_values_outside_are_those_of_many_dimensions_where_positions_share_them(
+    kernels: str, positions: str
+) -> None:
+    how: dict[str, Any] = {"positions": positions, "kernels": kernels}
+    cov = Coverage(*tiny.make("bert"), max_length=10, **how).calibrate(TRAIN, cache=False)
+    table = cov.update(POOL, gains=True).data.table
+    slow = SlowCriteria(*tiny.make("bert"), bins=10, max_length=10, how=positions)
+    slow.calibrate(TRAIN)
+    for row, text in enumerate(POOL):
+        values = slow.hidden(text).items()
+        outside = [
+            not slow.low[neuron] <= value <= slow.high[neuron]
+            for neuron, each in values
+            for value in each
+            if neuron[1] in (1, 2)
+        ]
+        np.testing.assert_allclose(table["outside"][row], np.mean(outside), rtol=1e-6)
+    assert table["outside"].max() > 0
+
+
+def test_few_dimensions_are_sampled_at_each_position_and_more_where_there_is_one() -> None:
+    for rows, dimensions in ((128, range(0, 576, 72)), (1, range(0, 576, 9))):
+        layout = Layout(tuple(Site("hidden", layer, 1, rows, 576) for layer in range(5)), True)
+        assert [(one.site.layer, one.columns) for one in sample_of(layout)] == [
+            (2, dimensions),
+            (4, dimensions),
+        ]
 
 
 @KERNELS

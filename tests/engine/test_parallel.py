@@ -120,6 +120,32 @@ def test_batches_that_run_parallel_hold_fewer_tokens() -> None:
     assert [len(rows) for rows in batches_by_length([1000], 32, batch_tokens(2))] == [1]
 
 
+def test_long_texts_run_one_at_a_time_on_all_threads_and_short_ones_in_parallel(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cov = Coverage(*tiny.make("bert"), max_length=16)
+    texts = tiny.texts(60, seed=2)
+    short = cov.engine.calibrate(texts, cache=False)
+    monkeypatch.setattr("mncover.engine.measure.LONG", 8)
+    lengths = cov.engine.subject.encode(texts, 16).lengths
+    assert 5 < (lengths > 8).sum() < 55
+    model, ran = cov.engine.subject.model, []
+
+    def watch(module: object, args: object, given: dict[str, Any]) -> None:
+        ran.append((given["input_ids"].shape[1], torch.get_num_threads(), threading.get_ident()))
+
+    expected = cov.engine.calibrate(texts, cache=False)
+    hook = model.register_forward_pre_hook(watch, with_kwargs=True)
+    found = cov.engine.calibrate(texts, cache=False)
+    hook.remove()
+    assert found.fingerprint == expected.fingerprint
+    np.testing.assert_allclose(found.low, short.low, rtol=1e-4, atol=1e-6)
+    mine = threading.get_ident()
+    assert {length for length, *_ in ran} == set(lengths.tolist())
+    assert all((threads, who == mine) == (4, True) for length, threads, who in ran if length > 8)
+    assert all((threads, who == mine) == (1, False) for length, threads, who in ran if length <= 8)
+
+
 def everything(architecture: str) -> dict[str, Any]:
     """Return all that is measured, to the last bit."""
     model, tokenizer = tiny.make(architecture)

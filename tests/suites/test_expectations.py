@@ -151,6 +151,7 @@ def test_cases_judged_together_are_judged_as_each_would_be_alone(
     ("value", "message"),
     [
         ({"expect": "works"}, "unknown expectation 'works'"),
+        ({"expect": "works"}, "known are label, not, inv, .* and for answers equals, contains"),
         ({"expect": "inv", "tol": 1}, "no 'tol'; known are"),
         ({"expect": "inv", "tolerance": -1}, "`tolerance` must be"),
         ({"expect": "not"}, "needs 1 `labels`"),

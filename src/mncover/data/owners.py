@@ -19,6 +19,7 @@ from mncover.errors import DataFileError
 
 OWNERS_TYPE = "<i4"
 DIMENSIONS = 8  # of each position of a sampled layer
+SHARED = 64  # of a sampled layer where all positions share their neurons
 _NOBODY = 2**31 - 1
 
 Owners = NDArray[np.int32]  # [sampled neurons, cells]: the row of the text that owns it, or UNKNOWN
@@ -44,7 +45,8 @@ def sample_of(layout: Layout) -> tuple[Sampled, ...]:
 
 
 def _sampled(site: Site) -> Sampled:
-    return Sampled(site, range(site.columns)[:: max(1, site.columns // DIMENSIONS)][:DIMENSIONS])
+    most = DIMENSIONS if site.rows > 1 else SHARED
+    return Sampled(site, range(site.columns)[:: max(1, site.columns // most)][:most])
 
 
 def nobody(layout: Layout, cells: int) -> Owners:

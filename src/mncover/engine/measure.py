@@ -29,6 +29,9 @@ from mncover.errors import ActivationError
 from mncover.types import Text, shorten
 
 PIECE, GPU_PIECE = 8192, 65536  # texts that are tokenised and sorted together
+# A text of more tokens runs alone, on all threads: several at a time would take a multiple of the
+# memory that the model itself needs for it.
+LONG = 1024
 
 Advance = Callable[[int], None]
 Run = Callable[[Batch, dict[str, Tensor]], Any]  # what runs the model on a batch
@@ -125,7 +128,7 @@ def measure_piece(
 def _run_all(
     subject: Subject, tokens: Tokens, batch_size: int | None, run: Run, advance: Advance
 ) -> NDArray[np.float32]:
-    """Run batches of equally long texts in parallel; return the class probabilities.
+    """Run batches of equally long texts, short ones in parallel; return the class probabilities.
 
     These stay on the device until the end: a GPU would have to finish each batch first.
     """
@@ -135,17 +138,27 @@ def _run_all(
             found = subject.probabilities(run(*item), item[1])
         return None if found is None else found[: len(item[0].rows)]  # behind them are copies
 
-    batches = batches_of(tokens, *subject.limits(batch_size))
+    long, short = _by_length(tokens, batches_of(tokens, *subject.limits(batch_size)))
     found: list[Tensor] = []
-    with parallel(subject.workers) as run_each:
-        each = run_each(answers, staged(tokens, batches, subject.device))
-        for rows, probabilities in zip(batches, each, strict=True):
-            found += [] if probabilities is None else [probabilities]
-            advance(len(rows))
+    for workers, batches in ((1, long), (subject.workers, short)):
+        with parallel(workers) as run_each:
+            each = run_each(answers, staged(tokens, batches, subject.device))
+            for rows, probabilities in zip(batches, each, strict=True):
+                found += [] if probabilities is None else [probabilities]
+                advance(len(rows))
     every = np.full((len(tokens), subject.n_labels), np.nan, dtype=np.float32)
     if found:
-        every[np.concatenate(batches)] = torch.cat(found).cpu().numpy()
+        every[np.concatenate(long + short)] = torch.cat(found).cpu().numpy()
     return every
+
+
+def _by_length(tokens: Tokens, batches: Sequence[Rows]) -> tuple[list[Rows], list[Rows]]:
+    """Return the batches of long texts, and the others."""
+    found: tuple[list[Rows], list[Rows]] = [], []
+    spans = tokens.spans
+    for rows in batches:
+        found[int(spans[rows[0]] <= LONG)].append(rows)
+    return found
 
 
 @contextmanager

@@ -52,11 +52,11 @@ class Spool:
     def __exit__(self, *exc: object) -> None:
         self._store.close()
 
-    def _sites(self, group: Group) -> tuple[Site, ...]:
-        return self.layouts.get(group.plain, self.kernels.layout).sites
+    def _sites(self, criterion: str) -> tuple[Site, ...]:
+        return self.layouts.get(criterion, self.kernels.layout).sites
 
-    def _sizes_of(self, group: Group, length: int) -> NDArray[np.int64]:
-        return np.array([site.touched(length) for site in self._sites(group)])
+    def _sizes_of(self, criterion: str, length: int) -> NDArray[np.int64]:
+        return np.array([site.touched(length) for site in self._sites(criterion)])
 
     def clear(self) -> None:
         """Forget everything."""
@@ -87,8 +87,8 @@ class Spool:
         Of a text that has several rows of codes, all of them: [rows, codes].
         """
         batch, row = self._where[text]
-        places = [batch.places[group.plain, site.name] for site in self._sites(group)]
-        sizes, planes = self._sizes(group, batch.length), batch.planes[group.plain]
+        places = [batch.places[group.plain, site.name] for site in self._sites(group.plain)]
+        sizes, planes = self._sizes(group.plain, batch.length), batch.planes[group.plain]
         rows = range(row * planes, (row + 1) * planes)
         found = [self._store.get(places, sizes, one, group.cells) for one in rows]
         return found[0] if planes == 1 else self.kernels.stacked(found)
@@ -119,19 +119,19 @@ class Spool:
 
     def _size(self, batch: _Batch, group: Group) -> tuple[int, int]:
         """Return the length of a batch's texts and the bytes of its codes."""
-        sites = self._sites(group)
+        sites = self._sites(group.plain)
         return batch.length, sum(batch.places[group.plain, site.name].nbytes for site in sites)
 
     def _joined(self, batches: list[_Batch], group: Group) -> CodeBlock:
         """Put the codes of batches into one tensor, of which they keep views."""
         length, codes = batches[0].length, []
         for batch in batches:
-            places = [batch.places[group.plain, site.name] for site in self._sites(group)]
+            places = [batch.places[group.plain, site.name] for site in self._sites(group.plain)]
             codes.append(torch.cat([place.flatten(1) for place in places], 1))
         whole = torch.cat(codes)
         for batch, part in zip(batches, torch.split(whole, list(map(len, codes))), strict=True):
-            parts = torch.split(part, self._sizes(group, length).tolist(), 1)
-            for site, one in zip(self._sites(group), parts, strict=True):
+            parts = torch.split(part, self._sizes(group.plain, length).tolist(), 1)
+            for site, one in zip(self._sites(group.plain), parts, strict=True):
                 batch.places[group.plain, site.name] = one.view(len(one), site.groups, -1)
         if batches[0].keep_tokens is None:
             return CodeBlock(length, whole)

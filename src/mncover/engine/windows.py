@@ -54,17 +54,18 @@ class Window:
 
     def codes(self, row: int, group: Group, masked: bool = False) -> Array:
         """Return one text's codes for all sites, flat; `masked` leaves only those that count."""
-        if self._last.get("row") != row:  # each text is asked for several times in turn
+        if self._last.get(None) != row:  # each text is asked for several times in turn
             self._last.clear()
-            self._last["row"] = row
-        if group not in self._last:
-            self._last[group] = self.spool.read(int(self.which[row]), group)
+            self._last[None] = row
+        name = group.plain  # a group itself takes long to look up
+        if name not in self._last:
+            self._last[name] = self.spool.read(int(self.which[row]), group)
         if not masked:
-            return self._last[group]
-        if (group, "masked") not in self._last:
-            codes = self.spool.masked(int(self.which[row]), group, self._last[group])
-            self._last[group, "masked"] = codes
-        return self._last[group, "masked"]
+            return self._last[name]
+        if (name, "masked") not in self._last:
+            codes = self.spool.masked(int(self.which[row]), group, self._last[name])
+            self._last[name, "masked"] = codes
+        return self._last[name, "masked"]
 
     def length(self, row: int) -> int:
         """Return how many tokens a text has."""

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mncover.errors import TextError
+from mncover.suites.answers import KINDS as ANSWERS
 from mncover.types import brief
 
 Expect = Literal["label", "not", "inv", "monotonic", "goes", "implication"]
@@ -82,7 +83,8 @@ class Expectation:
 def _mistakes(e: Expectation) -> Iterator[str]:
     """Yield what is wrong; a check may rely on those before it."""
     if e.expect not in get_args(Expect):
-        yield f"unknown expectation {brief(e.expect)}; known are {', '.join(get_args(Expect))}."
+        names, others = ", ".join(get_args(Expect)), ", ".join(ANSWERS)
+        yield f"unknown expectation {brief(e.expect)}; known are {names}, and for answers {others}."
     if e.direction not in (None, *get_args(Direction)):
         yield f"`direction` must be up or down, got {brief(e.direction)}."
     if type(e.tolerance) not in (int, float) or not 0 <= e.tolerance <= MAX_TOLERANCE:

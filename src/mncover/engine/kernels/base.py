@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -36,11 +37,13 @@ if TYPE_CHECKING:
 Array = Any  # what an implementation works on: np.ndarray, torch.Tensor
 
 
+@cache
 def code_type(cells: int) -> np.dtype[Any]:
     """Return the type of a code; its largest number stands for "no cell"."""
     return np.dtype(np.uint8 if cells <= 255 else np.int16)
 
 
+@cache
 def no_cell(cells: int) -> int:
     """Return the code that stands for no cell."""
     return int(np.iinfo(code_type(cells)).max)

@@ -64,6 +64,8 @@ def _add_sample(row: dict[str, Any], found: Collected) -> None:
         _add_choice(prompt, [more.strip() for more in behind], row["target"], found)
     elif isinstance(behind[0], dict) and len(behind) == 1:
         _add_answer(prompt, row["target"], found)
+        if behind[0].get("until"):
+            found.leave_out("texts to stop at, which `mncover run --stop` takes")
     else:
         found.leave_out("samples that are neither answers nor choices")
 
