@@ -28,6 +28,7 @@ from mncover.engine.engine import Engine
 from mncover.engine.first_hits import FirstHits, InOrder, cuts_at, kernels_in_order, most_maps
 from mncover.engine.kernels.base import Array
 from mncover.engine.measure import Advance, Piece, measure, piece_size
+from mncover.engine.meetings import drawn_meetings
 from mncover.engine.readers import Reader
 from mncover.engine.sample import Owning, SampleReader, Sampling
 from mncover.engine.windows import Window
@@ -308,6 +309,7 @@ class SuiteRun:
         with self.unfinished.announced():
             self._record(recorder, len(data.table))
         recorder.close()
+        data.meetings = drawn_meetings(self.engine, data)
         datafile.write(data, self.output)
         self.unfinished.remove()
         return data
