@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import zipfile
 from dataclasses import replace
 from hashlib import sha256
@@ -21,6 +22,7 @@ from mncover.engine.masking import MaskTable
 from mncover.errors import DataFileError
 from mncover.masks.masks import Masks
 from mncover.masks.meeting import pair_name, scored_pairs
+from mncover.report.html import write_html
 from mncover.report.meetings import draw_meeting, pair_lists
 from tests import tiny
 from tests.masks.test_learning import subject_of
@@ -127,6 +129,18 @@ def test_a_run_with_masks_keeps_drawings_of_failing_texts_first(tmp_path: Path) 
     assert all(len(one.words) <= MOST_WORDS for one in data.meetings)
     united = data.union(again)
     assert united.meetings == data.meetings
+
+
+def test_the_first_page_draws_which_words_may_meet_and_escapes_them(tmp_path: Path) -> None:
+    data = measured(tmp_path).data
+    data.meetings = (Meeting(("<script>x", "film", "good"), "101", ("", "+", "?-")),)
+    page = write_html(data, tmp_path / "run.mncover", tmp_path / "html").read_text()
+    drawing = page.split('<table class="triangle">')[1].split("</table>")[0]
+    rows = [re.findall(r'class="(\w+)"', row) for row in drawing.split("<tr>")[1:]]
+    assert rows == [[], ["meets"], ["unseen", "apart"]]
+    assert "<s>film</s>" in drawing
+    assert "&lt;script&gt;x" in drawing
+    assert "<script>x" not in page
 
 
 def test_without_masks_nothing_is_drawn_and_the_file_has_no_such_member(tmp_path: Path) -> None:
