@@ -242,7 +242,7 @@ def test_pairs_are_shown_with_their_scores(
     learn(material)
     assert main(["masks", "--show", "masks.safetensors", "--top", "3"]) == 0
     shown = capsys.readouterr().out
-    for name, score in Masks.load("masks.safetensors").summary(3).top_pairs:
+    for name, score, _ in Masks.load("masks.safetensors").extreme_pairs(3)[0]:
         [line] = [line for line in shown.splitlines() if line.startswith(name)]
         assert f"{score:.3f}" in line
 

@@ -100,6 +100,19 @@ def test_pairs_are_listed_with_scores_and_how_often_they_were_seen() -> None:
     assert line.split("0.900")[1].split()[0] == str(seen[_key("bad", "good")])
 
 
+def test_frequent_pairs_are_listed_if_there_are_enough_of_them() -> None:
+    masks = random_masks(tiny.tokenizer(), 1)
+    counts = np.where(np.arange(len(masks.pair_keys)) % 3 == 0, 10, 9)
+    masks = replace(masks, pair_counts=counts.astype(np.int64))
+    high, low = masks.extreme_pairs(3)
+    assert {seen for _, _, seen in [*high, *low]} == {10}
+    often = np.sort(masks.pair_scores[counts == 10])
+    assert [score for _, score, _ in high] == often[::-1][:3].tolist()
+    assert [score for _, score, _ in low] == often[:3].tolist()
+    most = len(counts) // 2
+    assert 9 in {seen for _, _, seen in masks.extreme_pairs(most)[0]}
+
+
 def measured(tmp_path: Path, names: tuple[str, ...] = ("a", "b")) -> Coverage:
     """Run texts under masks, of which those of context a fail."""
     model, tokenizer = tiny.BUILDERS["bert"](), tiny.tokenizer()

@@ -40,6 +40,7 @@ _HEADER = (
     *("tokenizer_fingerprint", "unseen", "word_threshold", "pair_threshold"),
     *("pairs", "normalisation"),
 )
+FREQUENT = 10  # how often a pair must be seen for people to judge its score
 SeenPair = tuple[str, float, int]  # two words, their score, and how often training saw them
 _ARRAYS = ("special", "word_scores", "word_counts", "pair_keys", "pair_scores", "pair_counts")
 
@@ -213,8 +214,15 @@ class Masks:
         return name, float(self.pair_scores[place])
 
     def extreme_pairs(self, shown: int = 12) -> tuple[list[SeenPair], list[SeenPair]]:
-        """Return the pairs with the highest and the lowest scores, and how often each was seen."""
-        both = _extremes(self.pair_scores, self.pair_counts, shown)
+        """Return the pairs with the highest and the lowest scores, and how often each was seen.
+
+        Scores of rare pairs are unsure, so pairs are frequent ones if there are enough of these.
+        """
+        often = np.flatnonzero(self.pair_counts >= FREQUENT)
+        some = often if len(often) >= 2 * shown else np.arange(len(self.pair_keys))
+        both = (
+            some[one] for one in _extremes(self.pair_scores[some], self.pair_counts[some], shown)
+        )
         high, low = ([(*self._pair(i), int(self.pair_counts[i])) for i in some] for some in both)
         return high, low
 
