@@ -5,7 +5,8 @@
 
 These are the controls of `mncover masks --controls`, for several shares, and two more: the pairs
 that get most attention, and the share of the places in the test texts that is kept. With
-`--masks`, nothing is learnt. The table, as JSON and as text, is written after every share.
+`--masks`, nothing is learnt: these are cut where they keep each share. The table, as JSON and as
+text, is written after every share.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
@@ -47,6 +49,11 @@ def most_attended(subject: Subject, masks: Masks, tokens: Tokens) -> Masks:
     paid = attention_paid(subject, tokens, MaskTable(masks, subject.device).pairs)
     cut = exact_cut(paid, float(masks.keep_pairs.mean()))
     return replace(masks, pair_scores=(paid - cut).sigmoid().cpu().numpy())
+
+
+def cut_to(masks: Masks, share: float) -> Masks:
+    """Return masks that keep the given share of pairs: those with the highest scores."""
+    return masks.with_thresholds(pairs=float(np.quantile(masks.pair_scores, 1 - share)))
 
 
 def measure(
@@ -125,10 +132,10 @@ def main() -> None:
     tests = read_texts(asked.test).texts[: asked.test_limit]
     controls = Controls(subject, tests, settings.max_length)
     asked.output.parent.mkdir(parents=True, exist_ok=True)
-    for share in [0.0] if asked.masks else map(float, asked.kept.split(",")):
+    for share in map(float, asked.kept.split(",")):
         seeds = [int(seed) for seed in asked.seeds.split(",")]
         each = [replace(settings, pairs_kept=share, seed=seed) for seed in seeds]
-        learnt, seconds = [Masks.load(path) for path in asked.masks or ()], 0.0
+        learnt, seconds = [cut_to(Masks.load(path), share) for path in asked.masks or ()], 0.0
         if not learnt:
             learnt, seconds = learn(subject, train, each)
         sample = None

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks.pair_masks import cut_to, most_attended, show
 from benchmarks.pair_masks import measure as measure_for_benchmark
-from benchmarks.pair_masks import most_attended, show
 
 from mncover.masks import controls as c
 from mncover.masks.controls import (
@@ -60,6 +60,13 @@ def test_the_most_attended_pairs_are_as_many() -> None:
     assert found.keep_pairs.sum() == masks.keep_pairs.sum()
     paid = found.pair_scores
     assert paid[found.keep_pairs].min() > paid[~found.keep_pairs].max()
+
+
+def test_masks_are_cut_to_the_pairs_with_the_highest_scores() -> None:
+    masks = random_masks(tiny.tokenizer(), 1)
+    cut = cut_to(masks, 0.2)
+    assert cut.keep_pairs.mean() == pytest.approx(0.2, abs=0.01)
+    assert masks.pair_scores[cut.keep_pairs].min() >= masks.pair_scores[~cut.keep_pairs].max()
 
 
 def test_with_every_word_no_word_is_dropped_under_any_rule_for_unseen_ones() -> None:
