@@ -21,13 +21,13 @@ from rich.table import Table
 
 from mncover.engine.loading import load_subject
 from mncover.engine.subject import Subject
+from mncover.masks.controls import SHUFFLES, kappa, shuffled
 from mncover.masks.masks import Masks
 from mncover.masks.wimask import agreement, predict
 from mncover.selection.chance import wilson
 from mncover.suites.formats import read_texts
 
 WORDS = Path(__file__).with_name("sentiment_words.txt")
-SHUFFLES = 5
 
 
 def seen_words(masks: Masks) -> NDArray[np.int64]:
@@ -45,14 +45,6 @@ def sentiment_tokens(subject: Subject, masks: Masks) -> NDArray[np.int64]:
             ids = subject.tokenizer(form, add_special_tokens=False)["input_ids"]
             found |= set(ids) - special if len(ids) == 1 else set()
     return np.intersect1d(np.array(sorted(found)), seen_words(masks))
-
-
-def kappa(one: NDArray[np.bool_], two: NDArray[np.bool_]) -> float:
-    """Return Cohen's kappa: agreement of two masks beyond what their shares kept would give."""
-    agree = float((one == two).mean())
-    p, q = float(one.mean()), float(two.mean())
-    chance = p * q + (1 - p) * (1 - q)
-    return (agree - chance) / (1 - chance) if chance < 1 else 1.0
 
 
 def spearman(one: NDArray[Any], two: NDArray[Any]) -> float:
@@ -91,12 +83,6 @@ def shuffled_within_frequency(masks: Masks, seed: int) -> Masks:
     return replace(masks, word_scores=scores)
 
 
-def shuffled_pairs(masks: Masks, seed: int) -> Masks:
-    """Return masks whose scores of pairs changed places."""
-    scores = np.random.default_rng(seed).permutation(masks.pair_scores)
-    return replace(masks, pair_scores=scores)
-
-
 def fidelities(subject: Subject, masks: Masks, test: Path) -> dict[str, Any]:
     tokens = subject.encode(read_texts(test).texts, 128)
     plain = predict(subject, tokens)
@@ -110,7 +96,7 @@ def fidelities(subject: Subject, masks: Masks, test: Path) -> dict[str, Any]:
     for name, shuffle in (
         ("words shuffled", shuffled_words),
         ("words shuffled within frequency", shuffled_within_frequency),
-        ("pairs shuffled", shuffled_pairs),
+        ("pairs shuffled", shuffled),
     ):
         values = [measured(shuffle(masks, seed)) for seed in range(SHUFFLES)]
         found[name] = {"mean": float(np.mean(values)), "all": values}

@@ -11,7 +11,11 @@ import pytest
 from mncover.cli import main
 from mncover.coverage import Coverage
 from mncover.data import datafile
+from mncover.engine.loading import load_subject
+from mncover.masks.controls import Controls, agreement_of_seeds
 from mncover.masks.masks import Masks
+from mncover.masks.wimask import fidelity_on
+from mncover.suites.formats import read_texts
 from mncover.types import display_percent
 from tests import tiny
 from tests.cli.test_commands import error_of
@@ -178,6 +182,71 @@ def test_a_sweep_writes_masks_a_table_and_a_curve(
     )  # fmt: skip
 
 
+def test_controls_are_measured_beside_each_value_of_a_sweep(
+    material: Material, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("matplotlib")
+    options = ["--sweep", "pairs_kept=0.2,0.5", "--plot", "curve.svg", "--controls", "--test"]
+    assert learn(material, *options, str(material.train)) == 0
+    rows = list(csv.DictReader(Path("masks.csv").read_text().splitlines()))
+    subject, texts = load_subject(str(material.model)), read_texts(material.train).texts
+    for row in rows:
+        masks = Masks.load(f"masks-pairs_kept-{row['pairs_kept']}.safetensors")
+        found = [one.value for one in Controls(subject, texts, 20).random(masks)]
+        assert [float(row[name]) for name in ("pairs_alone", "random", "shuffled")] == found
+    drawn = Path("curve.svg").read_text()
+    assert "as many at random" in drawn
+    assert "shuffled, equally frequent" in drawn
+
+
+def test_controls_learn_a_second_seed_and_write_a_table(
+    material: Material, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["masks", str(material.model), "--train", str(material.train), *LEARN[:-1]]
+    assert main([*command, "--controls", "--test", str(material.train)]) == 0
+    shown = capsys.readouterr().out
+    one, two = Masks.load("masks.safetensors"), Masks.load("masks-seed-1.safetensors")
+    assert (one.facts["settings"]["seed"], two.facts["settings"]["seed"]) == (0, 1)
+    rows = list(csv.DictReader(Path("masks-controls.csv").read_text().splitlines()))
+    values = {row["name"]: float(row["value"]) for row in rows}
+    subject, texts = load_subject(str(material.model)), read_texts(material.train).texts
+    assert values["words and pairs"] == fidelity_on(subject, one, texts, 20)
+    assert values["kappa of pairs"] == agreement_of_seeds(one, two).kappa
+    for name, value in values.items():
+        assert name.startswith("kappa") or display_percent(value) in shown
+        assert name.startswith("kappa") or name in " ".join(shown.split())
+    assert f"with kappa {values['kappa of pairs']:.2f}" in shown
+
+
+def test_a_sentence_is_drawn_with_the_words_that_may_meet(
+    material: Material, capsys: pytest.CaptureFixture[str]
+) -> None:
+    learn(material)
+    command = ["masks", str(material.model), "--show", "masks.safetensors", "--sentence"]
+    assert main([*command, "good bad film"]) == 0
+    shown = capsys.readouterr().out
+    masks = Masks.load("masks.safetensors")
+    ids = tiny.tokenizer()("good bad film")["input_ids"]
+    lines = shown.splitlines()
+    for line, (word, kept, pairs) in zip(lines, masks.meeting(ids).rows(), strict=False):
+        marks = "".join({"+": "● ", "?": "○ ", "-": "· "}[one] for one in pairs)
+        assert line == f"  {marks}{word if kept else f'({word})'}"
+    message = error_of(capsys, "masks", "--show", "masks.safetensors", "--sentence", "good")
+    assert "needs the MODEL too" in message
+    assert "give --show FILE too" in error_of(capsys, "masks", "--sentence", "good")
+
+
+def test_pairs_are_shown_with_their_scores(
+    material: Material, capsys: pytest.CaptureFixture[str]
+) -> None:
+    learn(material)
+    assert main(["masks", "--show", "masks.safetensors", "--top", "3"]) == 0
+    shown = capsys.readouterr().out
+    for name, score, _ in Masks.load("masks.safetensors").extreme_pairs(3)[0]:
+        [line] = [line for line in shown.splitlines() if line.startswith(name)]
+        assert f"{score:.3f}" in line
+
+
 def test_fidelity_on_a_test_file_is_printed(
     material: Material, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -233,6 +302,8 @@ def test_table_five_is_reproduced_as_text_csv_and_json(
         ),
         (("MODEL", "--words", "TRAIN", "--sweep", "epochs=1"), "--sweep learns masks"),
         (("MODEL", "--train", "nowhere.txt"), "nowhere.txt"),
+        (("MODEL", "--train", "TRAIN", "--controls"), "give --test FILE"),
+        (("MODEL", "--words", "TRAIN", "--controls", "--test", "TRAIN"), "masks that are learnt"),
     ],
 )
 def test_a_wrong_command_is_refused_in_one_line(

@@ -34,6 +34,7 @@ from mncover.data.identity import Identity, MaskSummary, Measured, Run
 from mncover.data.layout import Layout
 from mncover.data.limits import check_bytes
 from mncover.data.maps import check_size
+from mncover.data.meetings import MEETINGS, meetings_from_json
 from mncover.data.npy import from_npy, to_npy
 from mncover.data.owners import OWNERS_TYPE, Owners, check_owners
 from mncover.data.prompting import Prompting
@@ -105,6 +106,8 @@ def _optional_contents(data: CoverageData) -> Iterator[_Content]:
     if data.calibration is not None:
         for name, array in data.calibration.arrays().items():
             yield f"{CALIBRATION}{name}.npy", partial(to_npy, array), True
+    if data.meetings:
+        yield MEETINGS, partial(_json, [one.to_json() for one in data.meetings]), True
     if data.outlines:
         yield SUITES, partial(_json, data.outlines), True
 
@@ -252,6 +255,8 @@ def _read(archive: zipfile.ZipFile) -> CoverageData:
             data.put_packed(context, packed, criterion)
     if SUITES in sums:
         data.outlines = check_outlines(json.loads(_member(archive, SUITES, sums)))
+    if MEETINGS in sums:
+        data.meetings = meetings_from_json(json.loads(_member(archive, MEETINGS, sums)))
     probabilities = _array(_member(archive, PROBABILITIES, sums), "<f4")
     texts = _texts(_member(archive, TEXTS, sums))
     columns = {name: _column(archive, name, header, len(texts)) for name in COLUMNS}

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from mncover.data import maps
 from mncover.data.calibration import Calibration
 from mncover.data.identity import Identity, Measured, Run
+from mncover.data.meetings import MOST_MEETINGS, Meeting
 from mncover.data.owners import Owners
 from mncover.data.owners import united as united_owners
 from mncover.data.signatures import SignatureSpace
@@ -85,6 +86,7 @@ class CoverageData:
         self.runs: list[Run] = []
         # Of the suites of tests, by the run's id: what `suites.model.Outline.to_json` returned.
         self.outlines: dict[str, dict[str, Any]] = {}
+        self.meetings: tuple[Meeting, ...] = ()  # under masks, of a few texts
         self._rows = [Table.empty(len(identity.labels), identity.names)]  # one after the other
         self.space: SignatureSpace | None = None  # if signatures were kept
         self.owners: Owners | None = None  # if texts were run in order; never changed in place
@@ -218,6 +220,8 @@ class CoverageData:
         united = CoverageData(replace(self.identity), self.calibration or other.calibration)
         united.outlines = {**self.outlines, **other.outlines}
         united.space = self.space or other.space
+        both = dict.fromkeys((*self.meetings, *other.meetings))
+        united.meetings = tuple(both)[:MOST_MEETINGS]
         united.runs = sorted({*self.runs, *other.runs}, key=lambda run: (run.created, run.id))
         names = list(dict.fromkeys([*self.contexts, *other.contexts]))
         n = len(self.table)

@@ -41,7 +41,7 @@ def load_subject(
         model, tokenizer = unwrapped(model, tokenizer)
         if tokenizer is None:
             raise ModelError("give the tokenizer too: a loaded model does not bring its own.")
-        return Subject(model, _tokenizer(tokenizer), prompting=prompting)
+        return Subject(model, load_tokenizer(tokenizer), prompting=prompting)
     name = str(model)
     if device_map is not None and device is not None:
         raise SettingsError("give `device` or `device_map`, not both.")
@@ -49,7 +49,7 @@ def load_subject(
     if device is not None:
         with _one_line(f"device {device!r} cannot be used"):
             loaded = loaded.to(torch.device(device))
-    known = _tokenizer(name if tokenizer is None else tokenizer)
+    known = load_tokenizer(name if tokenizer is None else tokenizer)
     with _one_line(f"{name}: cannot be run"):
         return Subject(loaded, known, name, prompting)
 
@@ -110,7 +110,8 @@ def _device_map(asked: str) -> str:
     return asked
 
 
-def _tokenizer(tokenizer: Any) -> Any:
+def load_tokenizer(tokenizer: Any) -> Any:
+    """Return a tokenizer from a folder or hub name; any other object is one already."""
     if not isinstance(tokenizer, str | Path):
         return tokenizer
     import transformers

@@ -14,6 +14,7 @@ from mncover.data.files import Say, Unfinished, partial_path, silent
 from mncover.data.identity import Run
 from mncover.data.store import CoverageData
 from mncover.engine.engine import Engine
+from mncover.engine.meetings import drawn_meetings
 from mncover.engine.recorder import Recorder
 from mncover.report.progress import bar
 from mncover.suites.judging import in_suite_classes, require_classes, require_kind
@@ -50,6 +51,7 @@ class SuiteRun:
         with self.unfinished.announced():
             self._record(recorder, len(data.table))
         recorder.close()
+        data.meetings = drawn_meetings(self.engine, data)
         datafile.write(data, self.output)
         self.unfinished.remove()
         return data

@@ -16,12 +16,14 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from mncover.data.identity import MaskSummary, Scored
+from mncover.data.meetings import Meeting
 from mncover.data.schema import Number, OneOf, Whole, check_shape
 from mncover.data.tensors import read_tensors, write_tensors
 from mncover.errors import DataFileError, MaskError, SchemaError
+from mncover.masks.meeting import meeting, pair_name
 from mncover.masks.settings import FIDELITY, LearningSettings, Normalisation, Pairs
 from mncover.masks.vocabulary import Integers, Keys, tokens_of, vocabulary
 from mncover.report.progress import bar
@@ -38,6 +40,8 @@ _HEADER = (
     *("tokenizer_fingerprint", "unseen", "word_threshold", "pair_threshold"),
     *("pairs", "normalisation"),
 )
+FREQUENT = 10  # how often a pair must be seen for people to judge its score
+SeenPair = tuple[str, float, int]  # two words, their score, and how often training saw them
 _ARRAYS = ("special", "word_scores", "word_counts", "pair_keys", "pair_scores", "pair_counts")
 
 
@@ -206,7 +210,25 @@ class Masks:
 
     def _pair(self, place: int) -> Scored:
         first, second = divmod(int(self.pair_keys[place]), len(self.words))
-        return f"{self.words[first]} + {self.words[second]}", float(self.pair_scores[place])
+        name = pair_name(self.words[first], self.words[second])
+        return name, float(self.pair_scores[place])
+
+    def extreme_pairs(self, shown: int = 12) -> tuple[list[SeenPair], list[SeenPair]]:
+        """Return the pairs with the highest and the lowest scores, and how often each was seen.
+
+        Scores of rare pairs are unsure, so pairs are frequent ones if there are enough of these.
+        """
+        often = np.flatnonzero(self.pair_counts >= FREQUENT)
+        some = often if len(often) >= 2 * shown else np.arange(len(self.pair_keys))
+        both = (
+            some[one] for one in _extremes(self.pair_scores[some], self.pair_counts[some], shown)
+        )
+        high, low = ([(*self._pair(i), int(self.pair_counts[i])) for i in some] for some in both)
+        return high, low
+
+    def meeting(self, ids: ArrayLike, most: int | None = None) -> Meeting:
+        """Return which tokens of a text, the first `most`, may meet."""
+        return meeting(self, ids, most)
 
     def require_tokenizer(self, fingerprint: str) -> None:
         """Refuse any tokenizer but the one that the masks were made for."""

@@ -247,8 +247,11 @@ UNSEEN = {
 }
 
 
-def describe_masks(masks: MaskSummary) -> RenderableType:
-    """Return the share kept, the fidelity, and the most and least important words and pairs."""
+def describe_masks(masks: MaskSummary, pairs: bool = True) -> RenderableType:
+    """Return the share kept, the fidelity, and the most and least important words and pairs.
+
+    Without `pairs` these are not listed.
+    """
     text = Text.assemble(("Masks", "bold"), f" keep {_share(masks.words_kept, masks.words)} words")
     if masks.pairs:
         text.append(f", {_share(masks.pairs_kept, masks.pairs)} pairs")
@@ -257,7 +260,7 @@ def describe_masks(masks: MaskSummary) -> RenderableType:
         text.append(f"\n  fidelity {display_percent(masks.fidelity)} %: ")
         text.append("share of held-out texts that keep their class when masked")
     lists = Table.grid(padding=(0, 1, 0, 0))
-    for title, scored in important(masks):
+    for title, scored in important(masks)[: None if pairs else 2]:
         if scored:
             words = ", ".join(word for word, _ in scored)
             lists.add_row(f"  {title}", Text(words, style="dim"))

@@ -63,6 +63,7 @@ def overview(
         "attention": attention,
         "maps": _maps(hidden, attention),
         "words": [] if identity.masks is None else important(identity.masks),
+        "meetings": data.meetings,
         "version": __version__,
     }
 

@@ -91,14 +91,32 @@ def trade_off(points: Sequence[Point], name: str, path: Path) -> None:
     above = _percents(point.high - point.fidelity for point in points)
     for axis, kind, color in zip(axes, ("words", "pairs"), (BLUE, ORANGE), strict=True):
         kept = _percents(getattr(point, f"kept_{kind}") for point in points)
-        axis.errorbar(kept, fidelity, yerr=[below, above], fmt="o-", color=color, capsize=3)
+        label = "words and pairs"
+        axis.errorbar(
+            kept, fidelity, yerr=[below, above], fmt="o-", color=color, capsize=3, label=label
+        )
         for x, y, point in zip(kept, fidelity, points, strict=True):
             axis.annotate(f"{point.value}", (x, y), (5, 5), textcoords="offset points", fontsize=8)
         axis.set_xlabel(f"{kind} kept, % of those seen in training")
         _plain(axis)
+    _beside(axes[1], points)
     axes[0].set_ylabel("fidelity, %")
     figure.suptitle(f"What sparsity costs: {name} from {points[0].value} to {points[-1].value}")
     save_figure(figure, path)
+
+
+def _beside(axis: Any, points: Sequence[Point]) -> None:
+    """Draw the pairs alone and their controls beside both masks, if they were measured."""
+    kept = _percents(point.kept_pairs for point in points)
+    for name, label, style in (
+        ("pairs_alone", "pairs alone", {"color": BLUE, "marker": "s"}),
+        ("random", "as many at random", {"color": "0.4", "linestyle": "--"}),
+        ("shuffled", "shuffled, equally frequent", {"color": "0.4", "linestyle": ":"}),
+    ):
+        shares = [share for point in points if (share := getattr(point, name)) is not None]
+        if shares:
+            axis.plot(kept, _percents(shares), label=label, **style)
+            axis.legend(frameon=False, fontsize=8)
 
 
 # What a plan is worth.
