@@ -127,7 +127,7 @@ def _killing(cov: Coverage, draw: random.Random) -> Iterator[list[int]]:
     count, over = [0], threading.Event()
 
     def kills() -> None:
-        while not over.wait(draw.uniform(0.5, 12)):
+        while not over.wait(draw.uniform(1, 15)):
             pids = [pid for pid in _pids() if pid != os.getpid()]
             if pids:
                 os.kill(draw.choice(pids), signal.SIGKILL)
