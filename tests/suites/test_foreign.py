@@ -210,7 +210,7 @@ def test_samples_of_the_harness(tmp_path: Path) -> None:
     assert "samples without one prompt (2)" in left_out
     assert "samples whose target is none of their choices (2)" in left_out
     assert "samples without an expected answer (1)" in left_out
-    assert "texts to stop at, which `mncover run --stop` takes (3)" in left_out
+    assert "texts to stop at, which `mncover run --stop` takes (4)" in left_out
 
 
 def test_lines_of_prompts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
