@@ -282,7 +282,7 @@ def test_the_one_pair_that_must_meet_is_found_and_all_others_are_dropped(meeting
     summary = masks.summary()
     assert summary.pairs > 400
     assert summary.pairs_kept == 1
-    assert summary.top_pairs[0][0] == "the – good"
+    assert summary.top_pairs[0][0] == "the \u2013 good"
     tests = meeting_texts(200, 5)
     alone = replace(masks, word_scores=np.ones_like(masks.word_scores), unseen="drop")
     other = replace(alone, pair_scores=np.roll(masks.pair_scores, 7))
