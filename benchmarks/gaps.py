@@ -12,7 +12,8 @@ sentences as the suite, and tells airline tweets, SNLI premises and MRPC sentenc
 sentences. Beside the ratio stand the distance alone, the signature's 32 dimensions, an encoder
 (all-MiniLM), and bins: values outside the range of half of the tests, and how rare a text's bins
 are among these. `cost` times what a command does with so many lines of traffic and a plain pass
-over their distinct texts, in turns, and says how much memory was taken.
+over their distinct texts, in turns, and says the peak of memory while each eighth of the traffic
+passes by.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
-import resource
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -34,6 +34,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.inside import coverage_of, read
+from benchmarks.memory import PEAK, reset_peak, resident_mib
 from benchmarks.speed import BATCH
 from mncover.coverage import Coverage
 from mncover.data.signatures import learn_space, project
@@ -247,7 +248,7 @@ def plain(subject: Subject, texts: Sequence[Text], length: int) -> None:
             subject.model(**subject.tensors(tokens.take(rows))).logits.softmax(-1).numpy()
 
 
-def cost(shared: Path, lines: int) -> dict[str, float]:
+def cost(shared: Path, lines: int) -> dict[str, Any]:
     """Time what a command does and a plain pass over the traffic's distinct texts, in turns.
 
     `ratio` compares the traffic with the plain pass; `ratio of all` also counts reading the file,
@@ -266,10 +267,10 @@ def cost(shared: Path, lines: int) -> dict[str, float]:
     seen, memory = [], []
     for part in np.array_split(np.arange(len(traffic.texts)), 8):
         mine, counts = [traffic.texts[i] for i in part], traffic.counts[part]
-        found = clock.time("gaps", pass_by, space, tests, mine, counts, None, FDR)
+        reset_peak()
+        seen.append(clock.time("gaps", pass_by, space, tests, mine, counts, None, FDR))
+        memory.append(round(resident_mib(PEAK)))
         clock.time("plain", plain, cov.engine.subject, mine, length)
-        seen.append(found)
-        memory.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
     whole = joined(seen)
     clock.time("finishing", summed_up, space, tests, traffic, whole, False, FDR, 0)
     spent = clock.seconds
@@ -280,8 +281,7 @@ def cost(shared: Path, lines: int) -> dict[str, float]:
         "ratio": spent["gaps"] / spent["plain"],
         "ratio of processor time": clock.busy["gaps"] / clock.busy["plain"],
         "ratio of all": all_of_it / (spent["plain"] + spent["plain tests"]),
-        "MB after an eighth": memory[0],
-        "MB at the end": memory[-1],
+        "peak of each eighth, MiB": memory,
     }
 
 
