@@ -117,7 +117,7 @@ class Coverage(Questions):
         from mncover.masks.assembly import assembled
 
         loading = (model, tokenizer, device, dtype, data.identity.prompting, device_map)
-        running = (batch_size, progress, kernels, data.space is not None or not len(data.table))
+        running = (batch_size, progress, kernels, data.space is not None or not data.n_rows)
         identity = data.identity
         criteria = identity.names if masks is not None or identity.masks is None else None
         spread = Spread.of(workers, ray)
@@ -159,7 +159,7 @@ class Coverage(Questions):
             ranges = replace(ranges, space=ranges.space.labelled(numbers))
         if engine.ranges is not None:
             ranges = engine.ranges.merge(ranges)
-        if self._data is not None and not len(self._data.table):
+        if self._data is not None and not self._data.n_rows:
             self._data = self._recorder = None  # nothing was measured yet
         known = self._data.identity.ranges_fingerprint if self._data else None
         if known not in (None, ranges.fingerprint):

@@ -12,6 +12,7 @@ import pytest
 
 from mncover.cli import main
 from mncover.data import datafile
+from mncover.data.members import ANSWERS
 from mncover.engine.loading import quiet_loading
 from tests import causal, tiny
 from tests.cli.test_hostile import COMMAND, CONTROL, PAYLOADS, check_page, check_table, harmless
@@ -164,7 +165,7 @@ def answer_with_payloads(path: Path) -> None:
         members[name] = json.dumps(said).encode("ascii")
         return name
 
-    name = datafile.ANSWERS
+    name = ANSWERS
     path.write_bytes(with_members(path.read_bytes(), change, random.Random(0)))
     assert set(datafile.read(path).table.answers) == set(PAYLOADS)
 

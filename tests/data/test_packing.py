@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import threading
 import zipfile
 import zlib
@@ -15,13 +16,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
-from mncover.data import datafile, maps, store
+from mncover.data import maps, store
+from mncover.data.blobs import BlobStore
 from mncover.data.identity import Identity, Measured
 from mncover.data.layout import Layout, Site
+from mncover.data.members import Content, Member, members_of
 from mncover.data.results import summarize
 from mncover.data.store import CoverageData
-from mncover.data.table import Table
+from mncover.data.table import Table, each_array
 from mncover.data.threads import WORKERS, in_threads
 from mncover.errors import DataFileError
 from mncover.types import Settings
@@ -128,7 +132,7 @@ def test_no_more_maps_wait_to_be_packed_than_there_are_workers() -> None:
         made.append(number)
         return bytes([number])
 
-    blobs = store.BlobStore()
+    blobs = BlobStore()
     coming = [blobs.put_made(partial(make, n)) for n in range(WORKERS)]
     assert not made
     free.set()
@@ -138,7 +142,7 @@ def test_no_more_maps_wait_to_be_packed_than_there_are_workers() -> None:
 
 
 def test_a_map_that_cannot_be_packed_is_noticed_when_it_is_asked_for() -> None:
-    blobs = store.BlobStore()
+    blobs = BlobStore()
     failed = blobs.put_made(lambda: bytes(-1))
     with pytest.raises(ValueError, match="negative"):
         blobs.get(failed)
@@ -166,6 +170,44 @@ def some_rows(n: int, signatures: int = 0, run: int = 0) -> Table:
     signs = rng.random((n, signatures)).astype(np.float16)
     new = {"cover": np.arange(2 * n).reshape(2, n)}
     return Table.make(texts, rng.random((n, 2), np.float32), new, signs, **columns)
+
+
+@given(
+    sizes=st.lists(st.tuples(st.integers(0, 6), st.sampled_from([0, 3])), max_size=6),
+    few=st.integers(0, 4),
+    at_once=st.integers(1, 5),
+)
+def test_rows_on_disk_make_the_file_of_rows_in_memory(
+    sizes: list[tuple[int, int]], few: int, at_once: int
+) -> None:
+    """Whichever rows wait on disk, each member has the bytes that NumPy and JSON write at once."""
+    data, plain = data_of({}, 10), data_of({}, 10)
+    with patch.object(store, "FEW_ROWS", few):
+        for number, (n, signs) in enumerate(sizes):
+            for each in (data, plain):
+                each.add_rows(some_rows(n, signs, number % 2))
+    table = plain.table  # in memory from now on
+    assert (data.n_rows, data.longest) == (len(table), plain.longest)
+    assert [data.rows_in(run) for run in range(3)] == [
+        int((table["run"] == run).sum()) for run in range(3)
+    ]
+    expected = {f"table/{name}.npy": saved(array) for name, array in table.columns.items()}
+    expected |= {"new/cover.npy": saved(table.new["cover"])}
+    expected |= {"probabilities.npy": saved(table.probabilities)}
+    expected |= {"texts.json": json.dumps(table.texts).encode()}
+    with patch("mncover.data.members.AT_ONCE", at_once):
+        found = {one.name: b"".join(one.chunks()) for one in members_of(data)}
+    assert found == expected
+    signatures = np.concatenate(list(each_array(data.parts, "signatures")))
+    np.testing.assert_array_equal(signatures, table.signatures)
+    for name, array in table.arrays().items():
+        np.testing.assert_array_equal(data.table.array(name), array)
+
+
+def saved(array: NDArray[Any]) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    return buffer.getvalue()
 
 
 @given(sizes=st.lists(st.tuples(st.integers(0, 4), st.sampled_from([0, 3])), max_size=6))
@@ -205,7 +247,7 @@ def test_a_data_file_has_the_bytes_that_zipfile_alone_writes(tmp_path: Path) -> 
 
 def test_a_member_is_right_even_if_zipfile_compresses_it_again(tmp_path: Path) -> None:
     """The name of zipfile's compressor is its own; should it change, bytes do not."""
-    member = datafile._Member.made(("x", lambda: b"abc" * 999, True))
+    member = Member.made(Content("x", lambda: iter([b"abc" * 900, b"", b"abc" * 99])))
     with zipfile.ZipFile(tmp_path / "plain.zip", "w") as plain:
         plain.writestr(zipfile.ZipInfo("x"), b"abc" * 999, zipfile.ZIP_DEFLATED)
     with zipfile.ZipFile(tmp_path / "ours.zip", "w") as ours:

@@ -12,44 +12,13 @@ from hypothesis import strategies as st
 
 from mncover import Coverage, Prompting
 from mncover.data import maps
-from mncover.data.identity import Run
 from mncover.engine import windows
 from mncover.engine.kernels.base import Kernels
 from mncover.engine.shards import Adder, Covered, Hits, Shard, joined
-from mncover.masks.masks import Masks
 from tests import tiny
-from tests.engine.crews import InProcess
-from tests.masks.test_mncover import random_masks
+from tests.engine.crews import TRAIN, contents, pair_of_coverages
 
-TRAIN = tiny.texts(40, seed=3)
-
-
-@pytest.fixture(autouse=True)
-def _small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cut few texts into many shards, and let a run be the same run every time."""
-    monkeypatch.setattr(windows, "WINDOW_TEXTS", 16)
-    monkeypatch.setattr("mncover.engine.ranges.CHUNK", 8)
-    monkeypatch.setattr("mncover.engine.measure.PIECE", 16)
-    monkeypatch.setattr(
-        Run, "start", lambda *what: Run("run", "2026-01-01", *(what or ("", "", 0)))
-    )
-
-
-def pair_of_coverages(
-    name: str, fan: int = 1, masked: bool = False, **options: Any
-) -> tuple[Coverage, Coverage, InProcess]:
-    """Return a coverage that measures here, one that lets others do it, and these others."""
-    model, tokenizer = tiny.make(name)
-    masks: Masks | None = random_masks(tokenizer, 1) if masked else None
-    options = {"max_length": 12, "masks": masks, **options}
-    here, there, other = (Coverage(model, tokenizer, **options) for _ in range(3))
-    crew = InProcess(other.engine, fan)
-    there.engine.crew = crew
-    return here, there, crew
-
-
-def contents(path: Path) -> bytes:
-    return path.read_bytes()
+pytestmark = pytest.mark.usefixtures("small_windows")
 
 
 @pytest.mark.parametrize("fan", [1, 3])

@@ -10,12 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import zipfile
-import zlib
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,13 +31,35 @@ from mncover.data.layout import Layout
 from mncover.data.limits import check_bytes
 from mncover.data.maps import check_size
 from mncover.data.meetings import MEETINGS, meetings_from_json
-from mncover.data.npy import from_npy, to_npy
+from mncover.data.members import (
+    ANSWERS,
+    CALIBRATION,
+    HEADER,
+    OWNERS,
+    SPACE,
+    SUITES,
+    TEXTS,
+    Member,
+    alone,
+    map_name,
+    members_of,
+)
+from mncover.data.npy import from_npy
 from mncover.data.owners import OWNERS_TYPE, Owners, check_owners
 from mncover.data.prompting import Prompting
 from mncover.data.signatures import SignatureSpace
 from mncover.data.store import CoverageData
-from mncover.data.table import COLUMNS, NEW_TYPE, NOT_KNOWN, UNKNOWN, NewCells, Signatures, Table
-from mncover.data.threads import WORKERS
+from mncover.data.table import (
+    COLUMNS,
+    NEW_TYPE,
+    NOT_KNOWN,
+    PROBABILITIES,
+    SIGNATURES,
+    UNKNOWN,
+    NewCells,
+    Signatures,
+    Table,
+)
 from mncover.data.writing import replacing
 from mncover.errors import DataFileError, LimitError
 from mncover.types import Text, __version__, are_texts, brief
@@ -53,9 +71,6 @@ from mncover.types import Text, __version__, are_texts, brief
 FORMAT_VERSION = 4
 
 DEFAULT_NAME = "run.mncover"
-HEADER, TEXTS, PROBABILITIES = "header.json", "texts.json", "probabilities.npy"
-SUITES, SIGNATURES, SPACE = "suites.json", "signatures.npy", "space/"
-OWNERS, CALIBRATION, ANSWERS = "owners.npy", "calibration/", "answers.json"
 # Of members of JSON: each byte may make an object. Texts are about a tenth when compressed.
 FREE, RATIO = 2**24, 30
 
@@ -65,110 +80,18 @@ def write(data: CoverageData, path: Path) -> None:
     try:
         with replacing(path) as temporary, zipfile.ZipFile(temporary, "w") as archive:
             sums: dict[str, str] = {}
-            for member in _members(list(_contents(data))):
+            for member in members_of(data):
                 member.add(archive)
                 sums[member.name] = member.digest
             header = json.dumps(_header(data, sums), indent=1)
-            _Member.made((HEADER, header.encode, True)).add(archive)
+            Member.made(alone(HEADER, header.encode)).add(archive)
     except OSError as error:
         raise DataFileError(f"{path}: cannot be written ({error.strerror or error}).") from error
 
 
-# A member's name, what makes its content, and whether that is compressed.
-_Content = tuple[str, Callable[[], bytes], bool]
-
-
-def _contents(data: CoverageData) -> Iterator[_Content]:
-    for number, context in enumerate(data.contexts):
-        for criterion in data.identity.names:
-            yield _map_name(number, criterion), partial(data.packed, context, criterion), False
-    table = data.table
-    for name in COLUMNS:
-        yield f"table/{name}.npy", partial(to_npy, table[name]), True
-    for criterion, cells in table.new.items():
-        yield f"new/{criterion}.npy", partial(to_npy, cells), True
-    yield PROBABILITIES, partial(to_npy, table.probabilities), True
-    if table.answers:
-        yield ANSWERS, partial(_json, table.answers), True
-    yield from _optional_contents(data)
-    yield TEXTS, partial(_json, table.texts), True
-
-
-def _optional_contents(data: CoverageData) -> Iterator[_Content]:
-    """Yield what not every file has."""
-    if data.space is not None:
-        signatures = data.table.signatures.astype("<f2", copy=False)
-        yield SIGNATURES, partial(to_npy, signatures), False
-        for name, array in data.space.arrays().items():
-            yield f"{SPACE}{name}.npy", partial(to_npy, array), True
-    if data.owners is not None:
-        yield OWNERS, partial(to_npy, data.owners), True
-    if data.calibration is not None:
-        for name, array in data.calibration.arrays().items():
-            yield f"{CALIBRATION}{name}.npy", partial(to_npy, array), True
-    if data.meetings:
-        yield MEETINGS, partial(_json, [one.to_json() for one in data.meetings]), True
-    if data.outlines:
-        yield SUITES, partial(_json, data.outlines), True
-
-
-def _members(contents: Sequence[_Content]) -> Iterator[_Member]:
-    """Yield all members in order; compressed ones are made in threads, the long list first."""
-    with ThreadPoolExecutor(WORKERS, "mncover-write") as pool:
-        coming = {one[0]: pool.submit(_Member.made, one) for one in reversed(contents) if one[2]}
-        for one in contents:
-            yield coming.pop(one[0]).result() if one[2] else _Member.made(one)
-
-
-def _json(value: Any) -> bytes:
-    # Escaped to ASCII: JSON then carries even lone surrogates, which UTF-8 cannot.
-    return json.dumps(value).encode("ascii")
-
-
-@dataclass(frozen=True, slots=True)
-class _Member:
-    """A member of the archive; it is also the compressor that zipfile asks for its bytes."""
-
-    name: str
-    content: bytes
-    digest: str
-    deflated: bytes | None
-
-    @classmethod
-    def made(cls, given: _Content) -> _Member:
-        """Make the content, its checksum and its compressed bytes, as zipfile would."""
-        name, make, compressed = given
-        content = make()
-        deflated = None
-        if compressed:
-            compressor = zlib.compressobj(wbits=-zlib.MAX_WBITS)
-            deflated = compressor.compress(content) + compressor.flush()
-        return cls(name, content, hashlib.sha256(content).hexdigest(), deflated)
-
-    def add(self, archive: zipfile.ZipFile) -> None:
-        """Add the member to an archive."""
-        # The date of a ZipInfo is fixed, so that equal data makes equal files.
-        info = zipfile.ZipInfo(self.name)
-        info.compress_type = zipfile.ZIP_STORED if self.deflated is None else zipfile.ZIP_DEFLATED
-        info.file_size = len(self.content)
-        with archive.open(info, "w") as file:
-            if self.deflated is not None:
-                # zipfile compresses in this thread alone; if it does not ask here, it still does.
-                file._compressor = self  # type: ignore[attr-defined]
-            file.write(self.content)
-
-    def compress(self, content: bytes) -> bytes:
-        """Return the bytes that were compressed before."""
-        return self.deflated or b""
-
-    def flush(self) -> bytes:
-        """Return nothing: `compress` returned everything."""
-        return b""
-
-
-def _map_name(number: int, criterion: str, version: int = FORMAT_VERSION) -> str:
+def _map_name(number: int, criterion: str, version: int) -> str:
     if version > 2:
-        return f"maps/{number:05d}.{criterion}.bits"
+        return map_name(number, criterion)
     return f"maps/{number:05d}.bits" if criterion == "cover" else f"maps/{number:05d}.masked.bits"
 
 
@@ -188,7 +111,7 @@ def _header(data: CoverageData, sums: dict[str, str]) -> dict[str, Any]:
         "prompting": None if identity.prompting.plain else identity.prompting.to_json(),
         "runs": [run.to_json() for run in data.runs],
         "contexts": data.contexts,
-        "texts": len(data.table),
+        "texts": data.n_rows,
         "checksums": sums,
     }
 
@@ -257,7 +180,7 @@ def _read(archive: zipfile.ZipFile) -> CoverageData:
         data.outlines = check_outlines(json.loads(_member(archive, SUITES, sums)))
     if MEETINGS in sums:
         data.meetings = meetings_from_json(json.loads(_member(archive, MEETINGS, sums)))
-    probabilities = _array(_member(archive, PROBABILITIES, sums), "<f4")
+    probabilities = _array(_member(archive, f"{PROBABILITIES}.npy", sums), "<f4")
     texts = _texts(_member(archive, TEXTS, sums))
     columns = {name: _column(archive, name, header, len(texts)) for name in COLUMNS}
     new = {name: _new_cells(archive, name, header, len(texts)) for name in data.identity.names}
@@ -276,10 +199,11 @@ def _signatures(
     archive: zipfile.ZipFile, sums: dict[str, str], n: int
 ) -> tuple[SignatureSpace | None, Signatures]:
     """Return how signatures were made, and the signatures; nothing if none were kept."""
-    if SIGNATURES not in sums:
+    member = f"{SIGNATURES}.npy"
+    if member not in sums:
         return None, np.empty((n, 0), dtype=np.float16)
     space = SignatureSpace.from_arrays(_arrays(archive, sums, SPACE))
-    signatures = _array(_member(archive, SIGNATURES, sums), "<f2")
+    signatures = _array(_member(archive, member, sums), "<f2")
     if signatures.shape[1:] != (space.size,):
         raise DataFileError("its signatures do not fit their projection")
     return space, signatures

@@ -20,6 +20,14 @@ def to_npy(array: NDArray[Any]) -> bytes:
     return buffer.getvalue()
 
 
+def npy_header(shape: tuple[int, ...], kind: str) -> bytes:
+    """Return what stands before the numbers of an array in a `.npy` file."""
+    buffer = io.BytesIO()
+    about = {"descr": np.dtype(kind).str, "fortran_order": False, "shape": shape}
+    npy.write_array_header_1_0(buffer, about)
+    return buffer.getvalue()
+
+
 def from_npy(content: bytes) -> NDArray[Any]:
     """Return the array of a `.npy` file; refuse one that is not as large as it says."""
     file = io.BytesIO(content)

@@ -6,71 +6,33 @@ It knows neither torch nor the model, only the model's fingerprint.
 
 from __future__ import annotations
 
-import tempfile
-from collections import deque
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator
 from copy import copy
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from threading import Lock
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mncover.data import maps
+from mncover.data.blobs import Blob, BlobStore
 from mncover.data.calibration import Calibration
 from mncover.data.identity import Identity, Measured, Run
 from mncover.data.meetings import MOST_MEETINGS, Meeting
 from mncover.data.owners import Owners
 from mncover.data.owners import united as united_owners
+from mncover.data.shelf import Shelved
 from mncover.data.signatures import SignatureSpace
-from mncover.data.table import UNKNOWN, Table
-from mncover.data.threads import WORKERS, in_threads
-from mncover.data.writing import naming_temporary
+from mncover.data.table import UNKNOWN, Table, TablePart, each_array
+from mncover.data.threads import in_threads
 from mncover.types import Text
 
-Place = tuple[int, int]  # where a byte string is: offset and size
-Blob = Place | Future[Place]
+# Fewer rows than this are not worth a place on disk.
+FEW_ROWS = 256
 
-
-class BlobStore:
-    """Keeps byte strings in an unnamed temporary file, so that they do not stay in memory."""
-
-    def __init__(self) -> None:
-        self._file = tempfile.TemporaryFile(prefix="mncover-")  # noqa: SIM115 (lives as long as the store)
-        self._lock = Lock()
-        self._pool: ThreadPoolExecutor | None = None
-        self._coming: deque[Future[Place]] = deque()
-
-    def put(self, data: bytes) -> Place:
-        """Keep a byte string."""
-        with self._lock, naming_temporary():
-            offset = self._file.seek(0, 2)
-            return offset, self._file.write(data)
-
-    def put_made(self, make: Callable[[], bytes]) -> Future[Place]:
-        """Keep a byte string that is made in the background.
-
-        It waits if many are on their way, since each holds what it is made from.
-        """
-        self._pool = self._pool or ThreadPoolExecutor(WORKERS, "mncover-pack")
-        while len(self._coming) >= WORKERS:
-            self._coming.popleft().result()
-        self._coming.append(self._pool.submit(lambda: self.put(make())))
-        return self._coming[-1]
-
-    def get(self, blob: Blob) -> bytes:
-        """Give a byte string back, once it is there."""
-        offset, size = blob.result() if isinstance(blob, Future) else blob
-        with self._lock:
-            self._file.seek(offset)
-            return self._file.read(size)
-
-
-Snapshot = tuple[dict[str, dict[str, Blob]], list[Table], list[Run], Owners | None]
+Snapshot = tuple[dict[str, dict[str, Blob]], list[TablePart], list[Run], Owners | None]
 
 
 class CoverageData:
@@ -87,7 +49,7 @@ class CoverageData:
         # Of the suites of tests, by the run's id: what `suites.model.Outline.to_json` returned.
         self.outlines: dict[str, dict[str, Any]] = {}
         self.meetings: tuple[Meeting, ...] = ()  # under masks, of a few texts
-        self._rows = [Table.empty(len(identity.labels), identity.names)]  # one after the other
+        self._rows: list[TablePart] = [Table.empty(len(identity.labels), identity.names)]
         self.space: SignatureSpace | None = None  # if signatures were kept
         self.owners: Owners | None = None  # if texts were run in order; never changed in place
         self._blobs = BlobStore()
@@ -95,14 +57,30 @@ class CoverageData:
 
     @property
     def table(self) -> Table:
-        """The rows of all texts."""
-        if len(self._rows) > 1:  # joined only when somebody looks, not each time rows are added
-            self._rows = [Table.joined(self._rows)]
-        return self._rows[0]
+        """The rows of all texts, which are in memory from then on."""
+        first = self._rows[0]
+        if len(self._rows) > 1 or not isinstance(first, Table):
+            # Joined only when somebody looks, not each time rows are added.
+            self._rows = [first := Table.joined(self._rows, self.identity.names)]
+        return first
 
     @table.setter
     def table(self, table: Table) -> None:
         self._rows = [table]
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        return sum(len(part) for part in self._rows)
+
+    @property
+    def parts(self) -> tuple[TablePart, ...]:
+        """The rows of all texts as they were added, some of them on disk."""
+        return tuple(self._rows)
+
+    def column(self, name: str) -> NDArray[Any]:
+        """Return a column of the table; the others stay where they are."""
+        return np.concatenate(list(each_array(self._rows, name)))
 
     @property
     def contexts(self) -> list[str]:
@@ -162,7 +140,7 @@ class CoverageData:
 
         Without any row, that of the longest text there might be.
         """
-        lengths = self.table["length"]
+        lengths = self.column("length")
         return max(1, int(lengths.max())) if len(lengths) else self.identity.settings.max_length
 
     def set_map(self, context: str, bits: maps.Bits, criterion: str | None = None) -> None:
@@ -198,7 +176,8 @@ class CoverageData:
 
     def add_rows(self, rows: Table) -> None:
         """Add rows; their `run` and `context` count in this object's lists."""
-        self._rows.append(rows)
+        few = len(rows) < FEW_ROWS
+        self._rows.append(rows if few else Shelved.put(rows, self._blobs))
 
     def each_text(self) -> Iterator[Text]:
         """Yield the texts of all rows in order."""
@@ -206,13 +185,12 @@ class CoverageData:
 
     def rows_in(self, run: int) -> int:
         """Return how many rows a run has."""
-        return sum(int((rows["run"] == run).sum()) for rows in self._rows)
+        return sum(part.rows_of(run) for part in self._rows)
 
     @property
     def incomplete(self) -> list[Run]:
         """The runs that were interrupted before their suite's end."""
-        done = np.bincount(self.table["run"], minlength=len(self.runs))
-        return [run for run, n in zip(self.runs, done, strict=True) if n < run.texts]
+        return [run for n, run in enumerate(self.runs) if self.rows_in(n) < run.texts]
 
     def union(self, other: CoverageData) -> CoverageData:
         """Return what both measured; rows that both have are kept once."""
@@ -226,7 +204,8 @@ class CoverageData:
         names = list(dict.fromkeys([*self.contexts, *other.contexts]))
         n = len(self.table)
         mine = _rows_for(self, united.runs, names, 0)
-        rows, places = Table.joined([mine, _rows_for(other, united.runs, names, n)]).in_order()
+        both_rows = [mine, _rows_for(other, united.runs, names, n)]
+        rows, places = Table.joined(both_rows, united.identity.names).in_order()
         united.owners = united_owners([self.owners, other.owners], [places[:n], places[n:]])
         order = _first_appearance(rows["context"], len(names))
         united.table = rows.renumbered(context=np.argsort(order))

@@ -1,15 +1,15 @@
 """One row per text that was run: what is known of it besides its hits.
 
 Rows are only ever added. A row is identified by its run and its number in that run, so that the
-same row met in two files is one row.
+same row met in two files is one row. While texts are run, rows wait on disk (`shelf.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,8 +43,39 @@ NEW_TYPE = "<i8"
 # What stands in a column that not every file has.
 NOT_KNOWN = {"owner": UNKNOWN, "owned": 0.0, "outside": np.nan, "judged": UNKNOWN}
 
+PROBABILITIES, SIGNATURES, NEW = "probabilities", "signatures", "new/"
+
 NewCells = NDArray[np.int64]
 Signatures = NDArray[np.float16]
+
+
+class TablePart(Protocol):
+    """Some rows: a table, or one that waits on disk.
+
+    Its arrays have names: a column's own, `new/` and a criterion, and the two others. Rows are the
+    last axis of new cells, and the first of all else.
+    """
+
+    @property
+    def texts(self) -> tuple[Text, ...]:
+        """What was run."""
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """What a language model said to each text; there are none if it was not asked."""
+
+    @property
+    def signature_size(self) -> int:
+        """How many numbers a signature has."""
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+
+    def array(self, name: str) -> NDArray[Any]:
+        """Return an array by its name."""
+
+    def rows_of(self, run: int) -> int:
+        """Return how many rows are of a run."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +134,28 @@ class Table:
     def __getitem__(self, column: str) -> NDArray[Any]:
         return self.columns[column]
 
+    def array(self, name: str) -> NDArray[Any]:
+        """Return an array by its name, as `TablePart` says."""
+        if name.startswith(NEW):
+            return self.new[name.removeprefix(NEW)]
+        if name in (PROBABILITIES, SIGNATURES):
+            return self.probabilities if name == PROBABILITIES else self.signatures
+        return self.columns[name]
+
+    @property
+    def signature_size(self) -> int:
+        """How many numbers a signature has."""
+        return int(self.signatures.shape[1])
+
+    def rows_of(self, run: int) -> int:
+        """Return how many rows are of a run."""
+        return int((self["run"] == run).sum())
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return all arrays by name."""
+        names = [*self.columns, *(NEW + name for name in self.new), PROBABILITIES, SIGNATURES]
+        return {name: self.array(name) for name in names}
+
     def ordered(self, criterion: str, rows: Any = slice(None)) -> bool:
         """Return whether it is known what each text, or each of some rows, added."""
         return bool((self.new[criterion][:, rows] != UNKNOWN).all())
@@ -116,16 +169,22 @@ class Table:
         return Table(columns, new, self.probabilities[rows], texts, self.signatures[rows], answers)
 
     @classmethod
-    def joined(cls, tables: Sequence[Table]) -> Table:
+    def joined(cls, parts: Sequence[TablePart], criteria: Sequence[str]) -> Table:
         """Return the rows of all, one after the other."""
-        first = tables[0]
-        columns = {n: np.concatenate([t.columns[n] for t in tables]) for n in first.columns}
-        new = {n: np.concatenate([t.new[n] for t in tables], axis=1) for n in first.new}
-        probabilities = np.concatenate([t.probabilities for t in tables])
-        texts = tuple(chain.from_iterable(t.texts for t in tables))
-        answers = tuple(chain.from_iterable(t.answers for t in tables))
-        signatures = _stacked([t.signatures for t in tables])
-        return cls(columns, new, probabilities, texts, signatures, answers)
+
+        def whole(name: str) -> NDArray[Any]:
+            return np.concatenate(
+                list(each_array(parts, name)), axis=-1 if name.startswith(NEW) else 0
+            )
+
+        return cls(
+            {name: whole(name) for name in COLUMNS},
+            {name: whole(NEW + name) for name in criteria},
+            whole(PROBABILITIES),
+            tuple(chain.from_iterable(part.texts for part in parts)),
+            whole(SIGNATURES),
+            tuple(chain.from_iterable(part.answers for part in parts)),
+        )
 
     def renumbered(self, **numbers: NDArray[Any]) -> Table:
         """Return the table with the values of a column, such as `run`, looked up in an array."""
@@ -171,11 +230,14 @@ class Table:
             raise DataFileError("the column 'outside' of its table has values out of range")
 
 
-def _stacked(tables: Sequence[Signatures]) -> Signatures:
-    """Return the rows of all; where one kept no signatures, its rows have NaN."""
-    size = max(one.shape[1] for one in tables)
-    parts = [
-        one if one.shape[1] == size else np.full((len(one), size), np.nan, dtype=np.float16)
-        for one in tables
-    ]
-    return np.concatenate(parts)
+def each_array(parts: Sequence[TablePart], name: str) -> Iterator[NDArray[Any]]:
+    """Yield an array of each of several tables, whose rows follow each other.
+
+    Rows of a table that kept no signatures have NaN, if others kept some.
+    """
+    size = max(part.signature_size for part in parts)
+    for part in parts:
+        if name == SIGNATURES and part.signature_size != size:
+            yield np.full((len(part), size), np.nan, dtype=np.float16)
+        else:
+            yield part.array(name)

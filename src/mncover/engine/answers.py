@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -18,42 +18,70 @@ from mncover.suites.rows import Rows
 from mncover.types import Text, brief
 
 
-class Added(NamedTuple):
-    """What came of texts that were run in order: answers, new cells [2, texts], some hits."""
+class Answered(NamedTuple):
+    """What a model made of texts: their lengths, which were cut, classes, and signatures."""
 
     lengths: NDArray[np.int64]
     truncated: NDArray[np.bool_]
     probabilities: NDArray[np.float32]
     signatures: Signatures
+
+    @classmethod
+    def in_rows(cls, table: Table, rows: Sequence[int]) -> Answered:
+        """Return what some rows of a table have."""
+        lengths = table["length"][rows].astype(np.int64)
+        answers = table.probabilities[rows], table.signatures[rows]
+        return cls(lengths, table["truncated"][rows], *answers)
+
+
+class Added(NamedTuple):
+    """What came of texts that were run in order: answers, new cells [2, texts], some hits."""
+
+    answered: Answered
     new: dict[str, NewCells]
     sampled: list[Block]
 
 
 class Answers:
-    """The answers to all texts that are run; the same text may come again in its context."""
+    """The answers to texts that are run one part after the other; the same text may come again.
 
-    def __init__(self, texts: int, labels: int, numbers: int) -> None:
-        self.lengths = np.zeros(texts, dtype=np.int64)
-        self.truncated = np.zeros(texts, dtype=np.bool_)
-        self.probabilities = np.zeros((texts, labels), dtype=np.float32)
-        self.signatures = np.zeros((texts, numbers), dtype=np.float16)
+    `which` has for each row the number of its text. Only of texts that come again anything stays
+    when the next part comes.
+    """
 
-    def put(self, where: slice, added: Added) -> None:
-        """Keep the answers to some texts."""
-        self.lengths[where], self.truncated[where] = added.lengths, added.truncated
-        self.probabilities[where] = added.probabilities
-        self.signatures[where] = added.signatures
+    def __init__(self, texts: int, which: NDArray[np.int64]) -> None:
+        again = np.flatnonzero(np.bincount(which, minlength=texts) > 1)
+        self._place = np.full(texts, UNKNOWN)
+        self._place[again] = np.arange(len(again))
+        self._kept: Answered | None = None
+        self._now: tuple[int, Answered] | None = None  # from which text on
 
-    def restore(self, where: slice, table: Table, rows: Sequence[int]) -> None:
-        """Take answers from a table."""
-        self.lengths[where], self.truncated[where] = table["length"][rows], table["truncated"][rows]
-        self.probabilities[where] = table.probabilities[rows]
-        self.signatures[where] = table.signatures[rows]
+    def put(self, where: slice, found: Answered) -> None:
+        """Take the answers to some texts, which are the current ones from then on."""
+        self._now = where.start or 0, found
+        mine = self._place[where]
+        again = mine != UNKNOWN
+        if self._kept is None:
+            n = int(self._place.max(initial=UNKNOWN)) + 1
+            self._kept = Answered(*(np.zeros((n, *one.shape[1:]), one.dtype) for one in found))
+        pairs: Iterable[tuple[NDArray[Any], NDArray[Any]]] = zip(self._kept, found, strict=True)
+        for old, new in pairs:
+            old[mine[again]] = new[again]
 
-    def of(self, texts: NDArray[np.int64]) -> tuple[Any, Any, Any, Any]:
-        """Return lengths, what was cut, probabilities and signatures of some texts."""
-        sizes = self.lengths[texts], self.truncated[texts]
-        return *sizes, self.probabilities[texts], self.signatures[texts]
+    def of(self, texts: NDArray[np.int64]) -> Answered:
+        """Return the answers to current texts, and to earlier ones that come again."""
+        assert self._now is not None
+        assert self._kept is not None
+        start, found = self._now
+        now = texts >= start
+        columns = []
+        pairs: Iterable[tuple[NDArray[Any], NDArray[Any]]] = zip(self._kept, found, strict=True)
+        for old, new in pairs:
+            column = np.empty((len(texts), *new.shape[1:]), new.dtype)
+            column[now] = new[texts[now] - start]
+            column[~now] = old[self._place[texts[~now]]]
+            columns.append(column)
+        return Answered(*columns)
 
 
 def judged_rows(prompting: Prompting, rows: Rows, answers: Sequence[str]) -> NDArray[np.int8] | int:

@@ -11,11 +11,13 @@ import time
 import warnings
 import weakref
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, NamedTuple
 
+from mncover.data.memory import give_back
 from mncover.engine.asked import texts_of
 from mncover.engine.cluster import Cluster, Spread
 from mncover.engine.jobs import JOBS
@@ -68,23 +70,40 @@ class Crew:
         self._tokens = 0
         self._state: tuple[State, Any] | None = None
         self._finalizer: Any = None
+        self._call: _Call | None = None
 
     def __call__(
-        self, engine: Any, job: str, items: Sequence[Any], advance: Advance
+        self,
+        engine: Any,
+        job: str,
+        items: Sequence[Any],
+        advance: Advance,
+        known: Mapping[int, Any] | None = None,
     ) -> Iterator[Any]:
-        """Do a job on every item; yield what comes of them, or of neighbours together, in order."""
+        """Do a job on every item; yield what comes of them, or of neighbours together, in order.
+
+        `known` has what came of some items before, by their number.
+        """
         if not items:
             return iter(())
         cluster = self._started(engine)
         state = self._known(engine, cluster.ray)
         fan = 1 if JOBS[job].join is None else min(MOST_JOINED, cluster.workers // FAN)
-        return _Call(self, cluster.ray, job, items, state, advance, max(1, fan)).results()
+        call = _Call(self, cluster.ray, job, items, state, advance, max(1, fan))
+        for number, payload in (known or {}).items():
+            call.know(number, cluster.ray.put(payload))
+        self._call = call
+        return call.results()
+
+    def waiting(self) -> Iterator[tuple[int, Any]]:
+        """Yield what the last call has done and not taken, with the number of its item."""
+        return iter(()) if self._call is None else self._call.waiting()
 
     def close(self) -> None:
         """End the workers; they start again if they are needed."""
         if self._finalizer is not None:
             self._finalizer()
-            self.cluster = self._state = self._finalizer = None
+            self.cluster = self._state = self._finalizer = self._call = None
 
     def _started(self, engine: Any) -> Cluster:
         if self.cluster is None:
@@ -155,7 +174,7 @@ class _Call:
         self.births = 0  # that failed, one after the other
         self.said: set[str] = set()
         self.texts = self.shown = 0  # that are done, and that were told
-        self.waiting = time.monotonic()  # since when no worker is there
+        self.alone_since = time.monotonic()  # since when no worker is there
         for hand in crew.hands:
             hand.tasks.clear()  # of a call that was broken off
 
@@ -166,6 +185,18 @@ class _Call:
             self._wait()
             self._show()
             yield from self._taken()
+
+    def know(self, number: int, payload: Any) -> None:
+        """Take what came of an item before; it is not done again."""
+        self.left.remove(number)
+        self.texts += len(texts_of(self.items[number]))
+        self._put_aside(number, payload)
+
+    def waiting(self) -> Iterator[tuple[int, Any]]:
+        """Yield what is done and was not taken yet; what a lost machine had is passed over."""
+        for number, payload in sorted(self.done.items()):
+            with suppress(self.ray.exceptions.RayError):
+                yield number, self._get(payload)
 
     # Out.
 
@@ -212,8 +243,8 @@ class _Call:
             else:
                 self._take_note(notes[ref])
         if any(hand.birth is None for hand in self.crew.hands):
-            self.waiting = time.monotonic()
-        elif time.monotonic() - self.waiting > PATIENCE:
+            self.alone_since = time.monotonic()
+        elif time.monotonic() - self.alone_since > PATIENCE:
             self._say("No worker is ready yet: is there a free place for one in the cluster?")
 
     def _show(self) -> None:
@@ -258,15 +289,14 @@ class _Call:
         if task.joins:
             self.joined[task.numbers.start] = task.payload
         else:
-            self._put_aside(task)
+            self._put_aside(task.numbers.start, task.payload)
 
-    def _put_aside(self, task: _Task) -> None:
+    def _put_aside(self, number: int, payload: Any) -> None:
         """Keep where an outcome is; if it is the last of its neighbours, let them be joined."""
-        number = task.numbers.start
-        self.done[number] = task.payload
+        self.done[number] = payload
         group = self._group(number)
         if len(group) == 1:
-            self.joined[number] = task.payload
+            self.joined[number] = payload
         elif all(n in self.done for n in group):
             self.to_join.append(group)
 
@@ -335,6 +365,8 @@ class _Call:
                 self.done.pop(number, None)
             self.next = group.stop
             yield found
+            del found
+            give_back()
 
 
 def _first_line(error: Exception) -> str:

@@ -29,37 +29,70 @@ class Elsewhere(Protocol):
     """Does a job on every item, in other processes; yields what comes of them, in order."""
 
     def __call__(
-        self, engine: Any, job: str, items: Sequence[Any], advance: Advance
+        self,
+        engine: Any,
+        job: str,
+        items: Sequence[Any],
+        advance: Advance,
+        known: Mapping[int, Any] | None = None,
     ) -> Iterator[Any]:
-        """Do it; neighbours may come together where a job allows that."""
+        """Do it; neighbours may come together where a job allows that.
+
+        `known` has what came of some items before, by their number.
+        """
+
+    def waiting(self) -> Iterator[tuple[int, Any]]:
+        """Yield what is done and waits for its turn, with the number of its item."""
 
     def close(self) -> None:
         """End the processes."""
 
 
-def shards(
-    crew: Elsewhere,
-    engine: Engine,
-    texts: Sequence[Text],
-    contexts: Sequence[str],
-    done: int,
-    advance: Advance,
-) -> Iterator[Shard]:
-    """Record texts in order, after those that are done."""
-    setups = engine.setups.each
-    kernels = kernels_in_order(setups)
-    if kernels is None:
-        # A part that was begun is cut into the same windows, of which the first are left out.
-        size = windows.WINDOW_TEXTS
-        starts = range(done - done % size, len(texts), size)
-        cuts = [slice(start, start + size) for start in starts]
-        items = [Stretch(texts[c], contexts[c], max(0, done - c.start)) for c in cuts]
-    else:
-        cuts = cuts_at(contexts, piece_size(engine.subject), most_maps(setups, kernels))
-        cuts = [slice(max(done, cut.start), cut.stop) for cut in cuts if cut.stop > done]
-        items = [Stretch(texts[cut], contexts[cut]) for cut in cuts]
-    for payload in crew(engine, "record", items, advance):
-        yield from payload
+class Sharded:
+    """Texts that others record in order, after those that are done."""
+
+    def __init__(
+        self,
+        crew: Elsewhere,
+        engine: Engine,
+        texts: Sequence[Text],
+        contexts: Sequence[str],
+        done: int,
+    ) -> None:
+        self.crew, self.engine = crew, engine
+        setups = engine.setups.each
+        kernels = kernels_in_order(setups)
+        if kernels is None:
+            # A part that was begun is cut into the same windows, of which the first are left out.
+            size = windows.WINDOW_TEXTS
+            starts = range(done - done % size, len(texts), size)
+            cuts = [slice(start, start + size) for start in starts]
+            self.items = [Stretch(texts[c], contexts[c], max(0, done - c.start)) for c in cuts]
+        else:
+            cuts = cuts_at(contexts, piece_size(engine.subject), most_maps(setups, kernels))
+            cuts = [slice(max(done, cut.start), cut.stop) for cut in cuts if cut.stop > done]
+            self.items = [Stretch(texts[cut], contexts[cut]) for cut in cuts]
+        self.starts = [cut.start for cut in cuts]
+
+    def each(self, advance: Advance, known: Mapping[int, Sequence[Shard]]) -> Iterator[Shard]:
+        """Yield what comes of them; `known` are shards of an earlier call, by the first text."""
+        mine = {
+            number: known[start]
+            for number, (start, item) in enumerate(zip(self.starts, self.items, strict=True))
+            if start in known and _fit(known[start], item)
+        }
+        for payload in self.crew(self.engine, "record", self.items, advance, mine):
+            yield from payload
+
+    def waiting(self) -> Iterator[tuple[int, Sequence[Shard]]]:
+        """Yield the shards that are done and wait for their turn, with their first text."""
+        for number, payload in self.crew.waiting():
+            yield self.starts[number], payload
+
+
+def _fit(shards: Sequence[Shard], item: Stretch) -> bool:
+    """Return whether shards are what comes of an item that was not begun."""
+    return not item.done and sum(len(one.lengths) for one in shards) == len(item.texts)
 
 
 def hit(

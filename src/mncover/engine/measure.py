@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mncover.data.layout import Kind
+from mncover.data.memory import give_back
 from mncover.engine.batches import (
     Batch,
     Rows,
@@ -32,6 +33,7 @@ PIECE, GPU_PIECE = 8192, 65536  # texts that are tokenised and sorted together
 # A text of more tokens runs alone, on all threads: several at a time would take a multiple of the
 # memory that the model itself needs for it.
 LONG = 1024
+MANY = 1024  # texts after which memory is given back
 
 Advance = Callable[[int], None]
 Run = Callable[[Batch, dict[str, Tensor]], Any]  # what runs the model on a batch
@@ -59,6 +61,8 @@ def measure(
     with errors_named(texts), taps.open() as forward:
         found = _run_all(subject, tokens, batch_size, run, advance)
         reader.end()
+    if len(tokens) >= MANY:
+        give_back()
     return found
 
 

@@ -7,7 +7,7 @@ filled. A finished context is packed in the background and leaves memory.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 
@@ -19,8 +19,8 @@ from mncover.data.maps import Bits
 from mncover.data.owners import NOT_OWNED, Owned
 from mncover.data.store import CoverageData
 from mncover.data.table import UNKNOWN, NewCells, Signatures, Table
-from mncover.engine.answers import Added, Answers, first_of_each, judged_rows
-from mncover.engine.elsewhere import Elsewhere, shards
+from mncover.engine.answers import Added, Answered, Answers, first_of_each, judged_rows
+from mncover.engine.elsewhere import Sharded
 from mncover.engine.engine import Engine
 from mncover.engine.first_hits import FirstHits, InOrder, cuts_at, kernels_in_order, most_maps
 from mncover.engine.kernels.base import Array
@@ -45,6 +45,7 @@ class Recorder:
         ranges, device = engine.require_ranges(), engine.subject.device
         self.sampling = Sampling(ranges, engine.setups.groups[0], engine.settings, device)
         self._open: tuple[str, dict[str, Array]] | None = None
+        self._sharded: Sharded | None = None  # if others run the texts
 
     def record(self, rows: Rows) -> None:
         """Add rows in any order: the fast way, which leaves gains unknown."""
@@ -59,36 +60,42 @@ class Recorder:
             for name, bits in maps.items():  # not before: until here it is its own backup
                 self.total[name] |= bits
 
-    def record_in_order(self, rows: Rows, advance: Advance, done: int = 0) -> Iterator[int]:
+    def record_in_order(
+        self,
+        rows: Rows,
+        advance: Advance,
+        done: int = 0,
+        known: Mapping[int, Sequence[Shard]] | None = None,
+    ) -> Iterator[int]:
         """Add rows in the given order, with what each adds; yield how many are done so far.
 
         A text that its context already had adds nothing and is not run again. It yields after
         each window. Whenever it stops, `data` holds whole windows once `close` was called.
         `done` rows are in the data already. What is left is cut into the same windows and batches
-        as without the interruption: in other batches the last digits would differ.
+        as without the interruption: in other batches the last digits would differ. `known` are
+        shards of an earlier call that were not added, as `waiting` yielded them.
         """
         firsts, which = first_of_each(rows)
         run = bisect_left(firsts, done)
         advance(len(rows) - done - (len(firsts) - run))
         texts = [rows.texts[row] for row in firsts]
         contexts = [rows.contexts[row] for row in firsts]
-        numbers = self.engine.sign(None, 0).signatures.shape[1]
-        answers = Answers(len(firsts), self.engine.subject.n_labels, numbers)
+        answers = Answers(len(firsts), which)
         if run:
-            answers.restore(slice(run), self.data.table, firsts[:run])
-        owning = Owning(self.data, self.sampling)
-        for n, add in self._steps(texts, contexts, advance, run):
+            answers.put(slice(run), Answered.in_rows(self.data.table, firsts[:run]))
+        owning = Owning(self.data, self.sampling, rows.texts[done:])
+        for n, add in self._steps(texts, contexts, advance, run, known or {}):
             now = slice(run, run + n)
             run = now.stop
             rest = slice(done, firsts[run] if run < len(firsts) else len(rows))
             part, places = rows.part(rest), np.array(firsts[now], dtype=np.int64) - done
             with self._all_or_nothing(self._copy(self.total)):
                 added = add(contexts[now])
-                answers.put(now, added)
+                answers.put(now, added.answered)
                 new = {name: np.zeros((2, len(part)), dtype=np.int64) for name in added.new}
                 for name, counts in added.new.items():
                     new[name][:, places] = counts
-                owned = owning.add(part.texts, places, added.sampled)
+                owned = owning.add(len(part), places, added.sampled)
                 self._add_rows(part, *answers.of(which[rest]), new, owned)
             done += len(part)
             yield done
@@ -97,12 +104,22 @@ class Recorder:
         """Return a reader of signatures and of the sample around another."""
         return SampleReader(self.engine.sign(reader, texts), self.sampling)
 
+    def waiting(self) -> Iterator[tuple[int, Sequence[Shard]]]:
+        """Yield what others have finished before its turn, with the number of its first text."""
+        return iter(()) if self._sharded is None else self._sharded.waiting()
+
     def _steps(
-        self, texts: list[Text], contexts: list[str], advance: Advance, done: int
+        self,
+        texts: list[Text],
+        contexts: list[str],
+        advance: Advance,
+        done: int,
+        known: Mapping[int, Sequence[Shard]],
     ) -> Iterator[tuple[int, _Add]]:
         """Yield how many texts come next, after those that are done, and what adds them."""
         if self.engine.crew is not None:
-            return self._shards(self.engine.crew, texts, contexts, advance, done)
+            self._sharded = Sharded(self.engine.crew, self.engine, texts, contexts, done)
+            return self._shards(self._sharded, advance, known)
         setups = self.engine.setups.each
         kernels = kernels_in_order(setups)
         if kernels is None:
@@ -136,7 +153,7 @@ class Recorder:
                 self.engine.add(window, row, bits, name)
         signatures, sampled = reader.inner.signatures[window.which], reader.blocks(window.which)
         rows = window.tokens.lengths, window.tokens.truncated, window.probabilities
-        return Added(*rows, signatures, new, sampled)
+        return Added(Answered(*rows, signatures), new, sampled)
 
     def _pieces(
         self, kernels: InOrder, texts: Sequence[Text], cuts: Sequence[slice], advance: Advance
@@ -167,19 +184,14 @@ class Recorder:
         new = {name: hits.new(name, len(which)) for name in hits.targets}
         signatures, sampled = reader.inner.signatures, reader.blocks(every)
         rows = piece.tokens.lengths, piece.tokens.truncated, probabilities
-        return Added(*rows, signatures, new, sampled)
+        return Added(Answered(*rows, signatures), new, sampled)
 
     def _shards(
-        self,
-        crew: Elsewhere,
-        texts: Sequence[Text],
-        contexts: Sequence[str],
-        advance: Advance,
-        done: int,
+        self, sharded: Sharded, advance: Advance, known: Mapping[int, Sequence[Shard]]
     ) -> Iterator[tuple[int, _Add]]:
         """Let others run texts; adding a shard takes from its cells what is new."""
         adder = Adder(self.engine.setups)
-        for shard in shards(crew, self.engine, texts, contexts, done, advance):
+        for shard in sharded.each(advance, known):
             yield len(shard.lengths), partial(self._merge, adder, shard)
 
     def _merge(self, adder: Adder, shard: Shard, contexts: Sequence[str]) -> Added:
@@ -197,7 +209,7 @@ class Recorder:
                 bits = setups.bits_to_numpy(maps[name], name)
                 adder.unite(name, part, bits)
                 maps[name] = setups.kernels_of(name).to_device(bits)
-        return Added(*shard[:4], new, shard.sampled)
+        return Added(Answered(*shard[:4]), new, shard.sampled)
 
     def close(self) -> None:
         """Put the context that is being filled into the data."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -191,28 +192,27 @@ class Owning:
     """Finds the owners of texts that are added to data in order, chunk by chunk.
 
     A copy of an earlier text is owned by the first such text, whoever owned that one's cells.
+    `texts` are all that will be added.
     """
 
-    def __init__(self, data: CoverageData, sampling: Sampling) -> None:
+    def __init__(self, data: CoverageData, sampling: Sampling, texts: Sequence[Text]) -> None:
         self.data, self.sampling = data, sampling
-        self._seen: dict[Text, int] = {}
-        self._rows = 0
-        self._outside = data.table["outside"].astype(np.float64)  # of all rows
-        self._firsts(list(data.each_text()))
+        self._done = data.n_rows
+        first: dict[Text, int] = {}
+        every = enumerate(chain(data.each_text(), texts))
+        rows = (first.setdefault(text, row) for row, text in every)
+        self._firsts = np.fromiter(rows, np.int64, self._done + len(texts))
+        self._outside = np.full(len(self._firsts), np.nan)
+        self._outside[: self._done] = data.column("outside")
 
-    def _firsts(self, texts: Sequence[Text]) -> tuple[Rows, Rows]:
-        """Return the rows that some more texts get, and the row where each text was first."""
-        rows = np.arange(self._rows, self._rows + len(texts))
-        self._rows += len(texts)
-        each = (self._seen.setdefault(*pair) for pair in zip(texts, rows.tolist(), strict=True))
-        return rows, np.fromiter(each, np.int64, len(texts))
-
-    def add(self, texts: Sequence[Text], run: Rows, blocks: Sequence[Block]) -> Owned:
+    def add(self, n: int, run: Rows, blocks: Sequence[Block]) -> Owned:
         """Return the owners of the next texts, and keep which cells these were the first to hit.
 
         `run` has the places of the texts that were run, which the blocks count.
         """
-        rows, firsts = self._firsts(texts)
+        rows = np.arange(self._done, self._done + n)
+        firsts = self._firsts[rows]
+        self._done += n
         if not self.sampling.layers:
             return NOT_OWNED
         identity, before = self.data.identity, self.data.owners
@@ -220,14 +220,13 @@ class Owning:
             before = nobody(identity.main.layout, identity.main.cells)
         first = with_first_hits(before, rows[run], blocks)
         self.data.owners = table_of(first, before.shape)
-        owner, share = np.full(len(texts), UNKNOWN), np.zeros(len(texts))
-        outside = np.full(len(texts), np.nan)
+        owner, share = np.full(n, UNKNOWN), np.zeros(n)
+        outside = np.full(n, np.nan)
         for block in blocks:
             mine = run[block.texts]
             owner[mine], share[mine] = owners_of(first, rows[mine], block.cells)
             outside[mine] = (block.cells == UNKNOWN).mean(axis=1)
         copies = firsts < rows
         owner[copies], share[copies] = firsts[copies], 1.0
-        self._outside = np.append(self._outside, outside)
-        outside = np.where(np.isnan(outside), self._outside[firsts], outside)
-        return Owned(owner, share, outside)
+        self._outside[rows] = outside
+        return Owned(owner, share, np.where(np.isnan(outside), self._outside[firsts], outside))

@@ -13,6 +13,7 @@ from mncover.data import datafile
 from mncover.data.files import Say, Unfinished, partial_path, silent
 from mncover.data.identity import Run
 from mncover.data.store import CoverageData
+from mncover.engine.ahead import Ahead
 from mncover.engine.engine import Engine
 from mncover.engine.meetings import drawn_meetings
 from mncover.engine.recorder import Recorder
@@ -45,15 +46,19 @@ class SuiteRun:
             run = Run.start(*self.suite.origin)
         else:
             run = data.runs[-1]
+        if run not in data.runs:
+            data.runs.append(run)
         if self.outline is not None:
             data.outlines[run.id] = self.outline.to_json()
         recorder = Recorder(self.engine, data, run)
+        ahead = Ahead(self.output, run.id, self.engine.setups, self.unfinished.say)
         with self.unfinished.announced():
-            self._record(recorder, len(data.table))
+            self._record(recorder, data.n_rows, ahead)
         recorder.close()
         data.meetings = drawn_meetings(self.engine, data)
         datafile.write(data, self.output)
         self.unfinished.remove()
+        ahead.remove()
         return data
 
     def finished(self) -> CoverageData | None:
@@ -66,20 +71,25 @@ class SuiteRun:
         mine = None if self.outline is None else self.outline.to_json()
         return data if data.outlines.get(data.runs[0].id) == mine else None
 
-    def _record(self, recorder: Recorder, before: int) -> None:
+    def _record(self, recorder: Recorder, before: int, ahead: Ahead) -> None:
         data, rows = recorder.data, self.rows
+
+        def write(path: Path) -> None:
+            ahead.keep(recorder.waiting())
+            datafile.write(data, path)
 
         def save() -> None:
             recorder.close()
-            self.unfinished.save(lambda path: datafile.write(data, path))
+            self.unfinished.save(write)
 
         with bar("Running", len(rows), self.engine.progress, before) as advance:
             try:
-                for done in recorder.record_in_order(rows, advance, before):
+                known = ahead.read()
+                for done in recorder.record_in_order(rows, advance, before, known):
                     if self.unfinished.is_time and done < len(rows):
                         save()
             except KeyboardInterrupt:
-                if len(data.table):
+                if data.n_rows or any(recorder.waiting()):
                     save()
                 raise
 
@@ -91,7 +101,7 @@ class SuiteRun:
 
 
 def _texts_in(data: CoverageData) -> str:
-    return counted(len(data.table), "text")
+    return counted(data.n_rows, "text")
 
 
 def _outline(engine: Engine, suite: Rows, classes: How) -> Outline | None:
