@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mncover.data.owners import Block
 from mncover.engine.ahead import Ahead
 from mncover.engine.asked import Stretch
 from mncover.engine.engine import Engine
@@ -76,13 +77,13 @@ def test_kept_shards_come_back_as_they_were_and_only_to_their_run(
 ) -> None:
     engine, shards = shards_of("bert", tiny.texts(40, seed=7), masked=True, bins=bins)
     shards[0] = shards[0]._replace(answers={b"\0key": np.arange(3, dtype=np.int32)})
-    ahead = Ahead(tmp_path / "x.mncover", "one", engine.setups)
+    ahead = Ahead(tmp_path / "x.mncover", "one", engine)
     ahead.keep([(16, shards), (32, shards[:1])])
     found = ahead.read()
     assert plain(found[16]) == plain(shards)
     assert sorted(found) == [16, 32]
-    assert Ahead(tmp_path / "x.mncover", "two", engine.setups).read() == {}
-    assert Ahead(tmp_path / "y.mncover", "one", engine.setups).read() == {}
+    assert Ahead(tmp_path / "x.mncover", "two", engine).read() == {}
+    assert Ahead(tmp_path / "y.mncover", "one", engine).read() == {}
     ahead.keep([(32, shards[:1])])
     assert [path.name for path in tmp_path.iterdir()] == ["x.mncover.32.partial"]
 
@@ -90,7 +91,7 @@ def test_kept_shards_come_back_as_they_were_and_only_to_their_run(
 def test_damaged_shards_are_run_again_and_files_of_a_user_stay(tmp_path: Path) -> None:
     engine, shards = shards_of("bert", tiny.texts(20, seed=7))
     said: list[str] = []
-    ahead = Ahead(tmp_path / "x.mncover", "one", engine.setups, said.append)
+    ahead = Ahead(tmp_path / "x.mncover", "one", engine, said.append)
     ahead.keep([(16, shards)])
     path = tmp_path / "x.mncover.16.partial"
     whole = path.read_bytes()
@@ -120,12 +121,18 @@ def test_shards_that_would_write_beyond_a_map_are_refused(tmp_path: Path) -> Non
         shard._replace(hits={"cover": Hits(hits.cells, hits.counts[: n - 1])}),
         shard._replace(lengths=shard.lengths[1:]),
         shard._replace(lengths=shard.lengths.astype(np.float32)),
+        shard._replace(lengths=shard.lengths + 12),
+        shard._replace(probabilities=shard.probabilities[:, :1]),
+        shard._replace(signatures=shard.signatures[:, 1:]),
+        shard._replace(sampled=[Block(shard.sampled[0].texts + n, shard.sampled[0].cells)]),
+        shard._replace(sampled=[Block(shard.sampled[0].texts, shard.sampled[0].cells + 10**6)]),
+        shard._replace(answers={b"key": np.array([-1], dtype=np.int32)}),
         shard._replace(contexts={"a": {"cover": Covered(far)}}),
         shard._replace(contexts={"a": {"cover": Covered(None, np.zeros(3, np.uint16))}}),
     ]
     for number, one in enumerate(wrong):
         said: list[str] = []
-        ahead = Ahead(tmp_path / f"{number}.mncover", "one", engine.setups, said.append)
+        ahead = Ahead(tmp_path / f"{number}.mncover", "one", engine, said.append)
         ahead.keep([(0, [one])])
         assert ahead.read() == {}, number
         assert len(said) == 1

@@ -384,6 +384,7 @@ KINDS: dict[str, Kind] = {
     "masks 2": Kind(
         one("m.safetensors", partial(states.write_masks, pairs="attention")), states.masks, TENSORS
     ),
+    "shards": Kind(one("x.mncover.8.partial", states.write_shards), states.shards, TENSORS, 4.0),
     "ranges": Kind(one("r.safetensors", partial(write_ranges, n=20)), ranges, TENSORS),
     "partial ranges": Kind(one("r.partial", partial(write_ranges, n=7)), ranges, TENSORS),
     **{

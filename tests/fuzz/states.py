@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,10 @@ from typing import Any
 from mncover.augment.records import SearchState
 from mncover.data.cache import Entry
 from mncover.data.files import load_json, save_json
+from mncover.data.identity import Run
+from mncover.data.store import CoverageData
 from mncover.data.tensors import read_tensors, write_tensors
+from mncover.suites.formats.records import Fields
 
 
 def masks(path: Path) -> None:
@@ -48,6 +52,56 @@ def write_checkpoint(path: Path, pairs: str) -> None:
 def checkpoint(path: Path, pairs: str) -> None:
     if learner(pairs).read(path) is not None:
         learner(pairs).step(list(range(4)), 1, 1.0)
+
+
+@cache
+def shared_run() -> Any:
+    """Return an engine whose texts others run, eight at a time, and rows for it."""
+    from mncover.engine import windows
+    from mncover.suites.intake import given_rows
+    from tests import tiny
+    from tests.engine.crews import Hasty, pair_of_coverages
+
+    windows.WINDOW_TEXTS = 8
+    here, there, _ = pair_of_coverages("bert", criteria=["cover", "nbc"])
+    for cov in (here, there):
+        cov.calibrate(tiny.texts(40, seed=3), cache=False)
+    here.engine.crew = Hasty(there.engine)
+    texts = list(dict.fromkeys(tiny.texts(99, seed=5)))[:20]
+    rows = given_rows(texts, Fields(), ["a"] * 12 + ["b"] * 8, None)
+    return here.engine, rows.without_cases().numbered(here.engine.subject.labels).by_context()
+
+
+def write_shards(path: Path) -> None:
+    """Write shards that were finished before their turn, of a run that was interrupted."""
+    engine, rows = shared_run()
+    engine.crew.stop = 1
+    recorder = _recorder()
+    with suppress(KeyboardInterrupt):
+        list(recorder.record_in_order(rows, lambda n: None))
+    ahead(path).keep(recorder.waiting())
+    engine.crew.stop = None
+    assert path.exists()
+
+
+def shards(path: Path) -> None:
+    """Go on with the run: damaged shards are run again."""
+    _, rows = shared_run()
+    known = ahead(path).read()
+    list(_recorder().record_in_order(rows, lambda n: None, known=known))
+
+
+def ahead(path: Path) -> Any:
+    from mncover.engine.ahead import Ahead
+
+    return Ahead(path.with_name("x.mncover"), "run", shared_run()[0])
+
+
+def _recorder() -> Any:
+    from mncover.engine.recorder import Recorder
+
+    engine, _ = shared_run()
+    return Recorder(engine, CoverageData(engine.identity()), Run("run", "2026-01-01", "", "", 20))
 
 
 def search_state(path: Path) -> None:

@@ -16,9 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mncover.data.files import PARTIAL_SUFFIX, Say, silent
-from mncover.data.owners import Block
+from mncover.data.owners import Block, nobody
 from mncover.data.schema import Whole, check_shape
+from mncover.data.table import UNKNOWN
 from mncover.data.tensors import read_tensors, write_tensors
+from mncover.engine.engine import Engine
 from mncover.engine.setups import Setups
 from mncover.engine.shards import Adder, Covered, Hits, Shard
 from mncover.errors import DataFileError
@@ -29,7 +31,7 @@ HEADER = {
     "criteria": [str],
     "shards": [{"blocks": Whole(0, 10**6), "contexts": [str], "answers": [str]}],
 }
-ROWS = {"lengths": "i", "truncated": "b", "probabilities": "f", "signatures": "f"}
+ROWS = {"lengths": "i8", "truncated": "?", "probabilities": "f4", "signatures": "f2"}
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -37,8 +39,8 @@ Arrays = dict[str, NDArray[Any]]
 class Ahead:
     """The files of one run, whose id is in them; `output` is its data file."""
 
-    def __init__(self, output: Path, run: str, setups: Setups, say: Say = silent) -> None:
-        self.output, self.run, self.setups, self.say = output, run, setups, say
+    def __init__(self, output: Path, run: str, engine: Engine, say: Say = silent) -> None:
+        self.output, self.run, self.engine, self.say = output, run, engine, say
         ending = re.escape(PARTIAL_SUFFIX)
         self._name = re.compile(rf"{re.escape(output.name)}\.(\d+){ending}", re.DOTALL)
         self._kept: set[int] = set()  # that were written, or read
@@ -60,7 +62,7 @@ class Ahead:
             try:
                 header, arrays = read_tensors(path, KEY, checksum=True)
                 if isinstance(header, dict) and header.get("run") == self.run:
-                    found[start] = _read(header, arrays, self.setups)
+                    found[start] = _read(header, arrays, self.engine)
             except Exception:  # damaged bytes make what reads them raise almost anything
                 self.say(f"{path} is damaged: its texts are run again.")
         self._kept = set(found)
@@ -116,16 +118,18 @@ def _written_context(start: str, covered: Mapping[str, Covered]) -> Arrays:
     return found
 
 
-def _read(header: Any, arrays: Arrays, setups: Setups) -> list[Shard]:
+def _read(header: Any, arrays: Arrays, engine: Engine) -> list[Shard]:
     """Return the shards of a file; refuse what does not fit together."""
     check_shape(header, HEADER, "header")
     criteria = header["criteria"]
-    if criteria != list(setups.layouts):
+    if criteria != list(engine.criteria):
         raise DataFileError("it has other criteria")
     found = []
     for number, about in enumerate(header["shards"]):
         shard = _read_shard(str(number), about, criteria, arrays)
-        _check(shard, setups)
+        rows, maps = _rows_fit(shard, engine), _hits_fit(shard, engine.setups)
+        if not (rows and maps and _sample_fits(shard, engine)):
+            raise DataFileError("its arrays do not fit together")
         found.append(shard)
     return found
 
@@ -153,27 +157,57 @@ def _covered(start: str, arrays: Arrays) -> Covered:
     return Covered(arrays[f"{start}.cells"])
 
 
-def _check(shard: Shard, setups: Setups) -> None:
-    """Refuse a shard that would write beyond maps; the file may come from a stranger."""
-    adder, n = Adder(setups), len(shard.lengths)
-    fits = all(
-        len(getattr(shard, name)) == n and getattr(shard, name).dtype.kind == kind
-        for name, kind in ROWS.items()
+# The file may come from a stranger, and what does not fit would be written beyond maps.
+
+
+def _rows_fit(shard: Shard, engine: Engine) -> bool:
+    n, lengths = len(shard.lengths), shard.lengths
+    shapes = {"lengths": (n,), "truncated": (n,), "probabilities": (n, engine.subject.n_labels)}
+    shapes["signatures"] = engine.sign(None, n).signatures.shape
+    return (
+        all(getattr(shard, name).shape == shape for name, shape in shapes.items())
+        and all(getattr(shard, name).dtype == kind for name, kind in ROWS.items())
+        and bool(((lengths >= 0) & (lengths <= engine.settings.max_length)).all())
+        and all(ids.dtype == np.int32 and ids.ndim == 1 for ids in shard.answers.values())
+        and all(not len(ids) or ids.min() >= 0 for ids in shard.answers.values())
     )
+
+
+def _hits_fit(shard: Shard, setups: Setups) -> bool:
+    adder = Adder(setups)
     for name, hits in shard.hits.items():
-        empty = adder.empty(name)
-        fits &= hits.counts.shape == (n,) and _are_cells(hits.cells, name, setups)
-        fits &= bool((hits.counts >= 0).all()) and int(hits.counts.sum()) == len(hits.cells)
+        empty, counts = adder.empty(name), hits.counts
+        fits = counts.shape == shard.lengths.shape and counts.dtype == np.int64
+        fits = fits and bool((counts >= 0).all()) and int(counts.sum()) == len(hits.cells)
+        fits = fits and _are_cells(hits.cells, name, setups)
         for part in (mine[name] for mine in shard.contexts.values()):
             if part.bits is not None:
-                fits &= part.bits.shape == empty.shape and part.bits.dtype == empty.dtype
+                fits = fits and (part.bits.shape, part.bits.dtype) == (empty.shape, empty.dtype)
             elif part.cells is not None:
-                fits &= _are_cells(part.cells, name, setups)
-    if not fits:
-        raise DataFileError("its arrays do not fit together")
+                fits = fits and _are_cells(part.cells, name, setups)
+        if not fits:
+            return False
+    return True
+
+
+def _sample_fits(shard: Shard, engine: Engine) -> bool:
+    main = engine.identity().main
+    n, cells = len(shard.lengths), nobody(main.layout, main.cells).size
+    return all(
+        block.texts.dtype == np.int64
+        and block.cells.dtype == np.int32
+        and block.cells.shape[:1] == block.texts.shape
+        and block.cells.ndim == 2
+        and _between(block.texts, 0, n)
+        and _between(block.cells, UNKNOWN, cells)
+        for block in shard.sampled
+    )
+
+
+def _between(values: NDArray[Any], low: int, end: int) -> bool:
+    return not values.size or (int(values.min()) >= low and int(values.max()) < end)
 
 
 def _are_cells(cells: NDArray[Any], name: str, setups: Setups) -> bool:
     most = setups.layout_of(name).slots * setups.group(name).cells
-    inside = cells.ndim == 1 and cells.dtype in (np.uint32, np.int64)
-    return inside and (not len(cells) or (int(cells.min()) >= 0 and int(cells.max()) < most))
+    return cells.ndim == 1 and cells.dtype in (np.uint32, np.int64) and _between(cells, 0, most)

@@ -92,7 +92,9 @@ class Sharded:
 
 def _fit(shards: Sequence[Shard], item: Stretch) -> bool:
     """Return whether shards are what comes of an item that was not begun."""
-    return not item.done and sum(len(one.lengths) for one in shards) == len(item.texts)
+    contexts = {name for one in shards for name in one.contexts}
+    texts = sum(len(one.lengths) for one in shards)
+    return not item.done and texts == len(item.texts) and contexts == set(item.contexts)
 
 
 def hit(

@@ -51,7 +51,7 @@ class SuiteRun:
         if self.outline is not None:
             data.outlines[run.id] = self.outline.to_json()
         recorder = Recorder(self.engine, data, run)
-        ahead = Ahead(self.output, run.id, self.engine.setups, self.unfinished.say)
+        ahead = Ahead(self.output, run.id, self.engine, self.unfinished.say)
         with self.unfinished.announced():
             self._record(recorder, data.n_rows, ahead)
         recorder.close()
