@@ -1,4 +1,4 @@
-"""What came of the texts of a run, kept until its end: the same text may come again."""
+"""What came of the texts of a run; the same text may come again."""
 
 from __future__ import annotations
 
