@@ -39,10 +39,10 @@ class LearningSettings:
     epochs: Annotated[int, 1, 1000] = 2
     batch_size: Annotated[int, 1, 10**6] = 128
     word_rate: float = 2e-3
-    pair_rate: float = 0.15
-    pair_word_rate: float = 0.03
+    pair_rate: float = 0.3
+    pair_word_rate: float = 0.05
     message_rate: float = 1e-5
-    sparse_pairs: float = 0.015
+    sparse_pairs: float = 0.04
     pairs_kept: Annotated[float, 0, 1] = 0.3
     sparse_words: float = 0.15
     words_kept: Annotated[float, 0, 1] = 0.745
