@@ -237,9 +237,11 @@ def test_the_state_of_learning_comes_back_whole(tmp_path: Path) -> None:
     for name, value in one.layer.state_dict().items():
         assert torch.equal(two.layer.state_dict()[name], value)
         assert torch.equal(two.progress.kept[name], value + 1)
-    moments = [learner.optimizer.state_dict()["state"] for learner in (one, two)]
-    for number, state in moments[0].items():
-        assert all(torch.equal(moments[1][number][name], value) for name, value in state.items())
+    for kind, optimizer in one.optimizers.items():
+        moments = [each.state_dict()["state"] for each in (optimizer, two.optimizers[kind])]
+        assert moments[0].keys() == moments[1].keys()
+        for number, state in moments[0].items():
+            assert all(torch.equal(moments[1][number][n], value) for n, value in state.items())
     assert learner_of(replace(QUICK, seed=5)).read(path) is None
 
 

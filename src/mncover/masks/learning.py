@@ -18,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import cross_entropy
+from torch.optim import Optimizer
 
 from mncover.data.files import Unfinished
 from mncover.data.interrupts import held_back
@@ -31,6 +32,7 @@ from mncover.engine.subject import Subject
 from mncover.errors import MaskError, TextError
 from mncover.masks.cut import RAMP, cut_at, exact_cut
 from mncover.masks.paid import attention_paid
+from mncover.masks.proportional import Proportional
 from mncover.masks.settings import FIDELITY, LearningSettings
 from mncover.masks.vocabulary import count_pairs, vocabulary
 from mncover.masks.wimask import (
@@ -159,8 +161,7 @@ class Learner:
         table, width = PairTable(keys, always, n_words), self.embeddings.shape[1]
         scale = 1.0 / float(self.embeddings.float().std())
         self.layer = layer = WIMask(table, width, scale, settings)
-        self._rates, parts = _parts(layer, settings)
-        self.optimizer = torch.optim.Adam([{"params": part} for part in parts])
+        self.optimizers = _optimizers(layer, settings)
         self.progress = Progress()
 
     @cached_property
@@ -232,9 +233,10 @@ class Learner:
     def write(self, path: Path) -> None:
         """Write everything that learning needs to resume: tensors, never a pickle."""
         progress = self.progress
-        adam = self.optimizer.state_dict()["state"]
-        states = {f"adam.{number}.": state for number, state in adam.items()}
-        states |= {"now.": self.layer.state_dict(), "kept.": progress.kept or {}}
+        states = {"now.": self.layer.state_dict(), "kept.": progress.kept or {}}
+        for name, one in self.optimizers.items():
+            found = one.state_dict()["state"].items()
+            states |= {f"{name}.{number}.": state for number, state in found}
         tensors = {part + n: t.cpu().numpy() for part, s in states.items() for n, t in s.items()}
         numbers = {name: getattr(progress, name) for name in NUMBERS}
         write_tensors(path, "mncover_learning", {"key": self.key, **numbers}, tensors)
@@ -245,16 +247,19 @@ class Learner:
         check_shape(header, _HEADER, "header")
         tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
         now, layer = _group(tensors, "now."), self.layer.state_dict()
-        learnt = [one for group in self.optimizer.param_groups for one in group["params"]]
-        adam = {n: _group(tensors, f"adam.{n}.") for n in range(len(learnt))}
         kept = _group(tensors, "kept.") or None
         alike = _same_shapes(now, layer) and (kept is None or _same_shapes(kept, layer))
         if header["key"] != json.loads(json.dumps(self.key)) or not alike:
             return None
-        if not all(map(_is_adam, adam.values(), learnt)):
-            return None
+        states = dict[str, dict[int, State]]()
+        for name, one in self.optimizers.items():
+            learnt = [each for group in one.param_groups for each in group["params"]]
+            states[name] = {n: _group(tensors, f"{name}.{n}.") for n in range(len(learnt))}
+            if not all(map(_STATES[name], states[name].values(), learnt)):
+                return None
         self.layer.load_state_dict(now)
-        self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": adam})
+        for name, one in self.optimizers.items():
+            one.load_state_dict({**one.state_dict(), "state": states[name]})
         numbers = {name: header[name] for name in NUMBERS}
         self.progress = Progress(**numbers, kept=kept)
         return self.progress
@@ -272,18 +277,20 @@ class Learner:
 
     def step(self, rows: list[int], number: int, done: float) -> None:
         """Learn from one batch, when a share `done` of the steps is done; rates fall with it."""
-        for group, rate in zip(self.optimizer.param_groups, self._rates, strict=True):
-            group["lr"] = rate * (1 - done)
+        for one in self.optimizers.values():
+            for group in one.param_groups:
+                group["lr"] = group["rate"] * (1 - done)
         inputs = self.subject.tensors(self.train.tokens.take(rows))
         answer, logits = self._answer(inputs, number, done)
         target = torch.from_numpy(self.train.targets[rows]).to(self.subject.device)
         loss = cross_entropy(answer, target) + self.regulariser(logits)
         if not torch.isfinite(loss):
             raise MaskError(f"learning diverged in step {number + 1}: try smaller rates.")
-        self.optimizer.zero_grad(set_to_none=True)
+        self.layer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         with held_back():
-            self.optimizer.step()
+            for one in self.optimizers.values():
+                one.step()
             self.progress = replace(self.progress, step=number + 1)
 
     def _answer(self, inputs: dict[str, Tensor], number: int, done: float) -> tuple[Tensor, Logits]:
@@ -346,18 +353,18 @@ class Learner:
         return self.make(*parts, pairs=how.pairs, message=matrix, normalisation=how.normalisation)
 
 
-def _parts(layer: WIMask, settings: LearningSettings) -> tuple[list[float], list[list[Tensor]]]:
-    """Return the parameters of each part of a layer, and its learning rate before them."""
-    rates = [settings.pair_rate, settings.word_rate]
-    parts: list[list[Tensor]] = [
-        [layer.pair_logits],
-        [layer.word_hidden, layer.word_weight, layer.word_bias],
-    ]
-    if layer.message is not None:
-        rates, parts = [*rates, settings.message_rate], [*parts, [layer.message]]
-    if layer.pair_words is not None:
-        rates, parts = [*rates, settings.pair_word_rate], [*parts, [layer.pair_words]]
-    return rates, parts
+def _optimizers(layer: WIMask, settings: LearningSettings) -> dict[str, Optimizer]:
+    """Return what moves the parts of a layer, each with its learning rate."""
+    pairs = {"params": [layer.pair_logits], "rate": settings.pair_rate}
+    words = {
+        "params": [layer.word_hidden, layer.word_weight, layer.word_bias],
+        "rate": settings.word_rate,
+    }
+    if layer.pair_words is None:
+        message = {"params": [layer.message], "rate": settings.message_rate}
+        return {"adam": torch.optim.Adam([pairs, words, message])}
+    shared = {"params": [layer.pair_words], "rate": settings.pair_word_rate}
+    return {"adam": torch.optim.Adam([words]), "proportional": Proportional([pairs, shared])}
 
 
 def _same_shapes(found: State, wanted: State) -> bool:
@@ -368,9 +375,20 @@ def _same_shapes(found: State, wanted: State) -> bool:
 
 def _is_adam(state: State, parameter: Tensor) -> bool:
     """Return whether a state is one that Adam keeps of a parameter; none if it has no gradient."""
-    like = dict.fromkeys(("exp_avg", "exp_avg_sq"), parameter)
+    return _is_state(state, dict.fromkeys(("exp_avg", "exp_avg_sq"), parameter))
+
+
+def _is_proportional(state: State, parameter: Tensor) -> bool:
+    """Return whether a state is one that `Proportional` keeps of a parameter."""
+    return _is_state(state, {"square": parameter.new_zeros(())})
+
+
+def _is_state(state: State, like: State) -> bool:
     fits = _same_shapes(state, {"step": torch.tensor(0.0), **like})
     return not state or (fits and 0 <= float(state["step"]) < 2**31)  # not so for NaN
+
+
+_STATES = {"adam": _is_adam, "proportional": _is_proportional}
 
 
 def _group(tensors: State, prefix: str) -> State:

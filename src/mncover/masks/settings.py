@@ -36,13 +36,13 @@ class LearningSettings:
 
     pairs: Pairs = "attention"
     texts: Annotated[int | None, 2, 10**12] = 40_000
-    epochs: Annotated[int, 1, 1000] = 3
+    epochs: Annotated[int, 1, 1000] = 2
     batch_size: Annotated[int, 1, 10**6] = 128
     word_rate: float = 2e-3
-    pair_rate: float = 0.05
-    pair_word_rate: float = 0.01
+    pair_rate: float = 0.3
+    pair_word_rate: float = 0.05
     message_rate: float = 1e-5
-    sparse_pairs: float = 0.1
+    sparse_pairs: float = 0.04
     pairs_kept: Annotated[float, 0, 1] = 0.3
     sparse_words: float = 0.15
     words_kept: Annotated[float, 0, 1] = 0.745
@@ -78,7 +78,8 @@ class LearningSettings:
     @classmethod
     def messages(cls) -> LearningSettings:
         """Return settings that work well where the pairs of words pass messages."""
-        return cls("messages", epochs=2, sparse_pairs=0.001, temperature=1.0, start_pairs=0.0)
+        rates: Any = {"pair_rate": 0.05, "sparse_pairs": 0.001}
+        return cls("messages", temperature=1.0, start_pairs=0.0, **rates)
 
     @classmethod
     def paper(cls) -> LearningSettings:
