@@ -29,15 +29,16 @@ class Proportional(torch.optim.Optimizer):
         for group in self.param_groups:
             for one in group["params"]:
                 if one.grad is not None:
-                    one.sub_(one.grad * (group["lr"] / self._usual(one)))
+                    one.sub_(one.grad * (group["lr"] / self._usual(one, one.grad)))
 
-    def _usual(self, one: Tensor) -> Tensor:
+    def _usual(self, one: Tensor, grad: Tensor) -> Tensor:
         """Return the usual size of a parameter's gradients, with the present ones."""
-        state, grad = self.state[one], one.grad
+        state = self.state[one]
         if not state:
             state.update(step=torch.tensor(0.0), square=torch.zeros((), device=one.device))
-        used = (grad != 0).sum().clamp(min=1)
+        used = grad.count_nonzero().clamp(min=1)
         state["step"] += 1
         state["square"].lerp_(grad.square().sum() / used, 1 - MEMORY)
         weight = 1 - MEMORY ** float(state["step"])  # the mean started at 0
-        return (state["square"] / weight).sqrt().clamp(min=1e-20)
+        usual: Tensor = (state["square"] / weight).sqrt().clamp(min=1e-20)
+        return usual
