@@ -123,13 +123,13 @@ def _read(header: Any, arrays: Arrays, engine: Engine) -> list[Shard]:
     check_shape(header, HEADER, "header")
     criteria = header["criteria"]
     if criteria != list(engine.criteria):
-        raise DataFileError("it has other criteria")
+        raise ValueError("it has other criteria")
     found = []
     for number, about in enumerate(header["shards"]):
         shard = _read_shard(str(number), about, criteria, arrays)
         rows, maps = _rows_fit(shard, engine), _hits_fit(shard, engine.setups)
         if not (rows and maps and _sample_fits(shard, engine)):
-            raise DataFileError("its arrays do not fit together")
+            raise ValueError("its arrays do not fit together")
         found.append(shard)
     return found
 
