@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import math
+import sys
 from pathlib import Path
 
 import pytest
 
+from mncover.engine import loading
+from mncover.engine.loading import load_subject
+from tests.folders import write_material
 from tests.soak import harness
 from tests.soak.harness import Sample, passes, slope, summary
 
@@ -20,6 +25,28 @@ def test_passes_leave_no_file_open(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             break
     assert len({one.files for one in samples[1:]}) == 1, samples  # the first opens what stays
     assert all(one.megabytes > 10 for one in samples)
+
+
+def blocks_of_loading(folder: Path, times: int) -> float:
+    """Return how many of the interpreter's blocks each load of a model leaves behind."""
+    for _ in range(10):  # whatever is cached is cached now
+        load_subject(str(folder))
+    gc.collect()
+    before = sys.getallocatedblocks()
+    for _ in range(times):
+        load_subject(str(folder))
+    gc.collect()
+    return (sys.getallocatedblocks() - before) / times
+
+
+def test_loading_a_small_model_again_and_again_leaves_nothing_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_material(tmp_path)
+    whole = blocks_of_loading(tmp_path / "model", 20)
+    # Mapped, each of 41 tensors leaves two numbers. If it no longer does, `READ_WHOLE` can go.
+    monkeypatch.setattr(loading, "READ_WHOLE", 0)
+    assert blocks_of_loading(tmp_path / "model", 20) > whole + 41
 
 
 def test_a_command_that_fails_ends_the_soak(
