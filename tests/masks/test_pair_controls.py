@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import json
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import pytest
 from benchmarks.pair_masks import cut_to, most_attended, show
 from benchmarks.pair_masks import measure as measure_for_benchmark
+from rich.console import Console
 
 from mncover.masks import controls as c
 from mncover.masks.controls import (
@@ -19,6 +21,7 @@ from mncover.masks.controls import (
     Control,
     Controls,
     agreement_of_seeds,
+    controls_table,
     kappa,
     kept_in_texts,
     shuffled,
@@ -136,12 +139,30 @@ def test_every_control_is_the_fidelity_of_the_masks_that_its_name_says() -> None
     assert found[c.WORDS].value == slow(replace(masks, pair_scores=none + 1))
     assert found[c.NO_PAIR].value == slow(replace(pairs, pair_scores=none))
     assert found[c.DROPPED].value == slow(replace(pairs, unseen="drop"))
-    for name, change in ((c.RANDOM, shuffled), (c.SHUFFLED, shuffled_within_frequency)):
+    for name, above, change in (
+        (c.RANDOM, c.ABOVE_RANDOM, shuffled),
+        (c.SHUFFLED, c.ABOVE_SHUFFLED, shuffled_within_frequency),
+    ):
         values = [slow(change(pairs, seed)) for seed in range(5)]
+        assert found[above].value == pytest.approx(slow(pairs) - np.mean(values))
         assert found[name].value == pytest.approx(np.mean(values))
         assert found[name][2:] == (min(values), max(values), 5)
     assert len({one.value for one in found.values()}) > 1
     assert all(one.low <= one.value <= one.high for one in found.values())
+
+
+def test_by_how_much_masks_are_better_is_told_with_the_interval_of_paired_differences() -> None:
+    own = np.array([True, True, True, False])
+    others = np.array([[True, False, False, False], [True, True, False, False]])
+    found = c._above("above", own, others)
+    # Of the four texts it is 0, a half, 1 and 0 better; Student's t of three degrees is 3.182.
+    error = np.sqrt(((0.375**2) * 2 + 0.125**2 + 0.625**2) / 3 / 4)
+    assert found.value == pytest.approx(0.375)
+    assert found[2:4] == pytest.approx((0.375 - 3.182446 * error, 0.375 + 3.182446 * error))
+    shown = StringIO()
+    console = Console(width=80, file=shown)
+    console.print(controls_table([found._replace(name=c.ABOVE_SHUFFLED)]))
+    assert "+37.50" in shown.getvalue()
 
 
 def test_the_table_of_controls_is_written_with_the_agreement_of_seeds(tmp_path: Path) -> None:
@@ -163,6 +184,6 @@ def test_the_benchmark_controls_masks_of_two_seeds() -> None:
     controls = Controls(subject, tiny.texts(40, 9), 20)
     found = measure_for_benchmark(subject, learnt, controls, sample)
     assert found["pairs kept"] == pytest.approx(0.4, abs=0.01)
-    assert len(found["fidelity"]) == 8
+    assert len(found["fidelity"]) == 10
     json.dumps(found)
-    assert show("tiny", [{**found, "seconds": 1.0}]).row_count == 4 + 8 + 6 + 1
+    assert show("tiny", [{**found, "seconds": 1.0}]).row_count == 4 + 10 + 6 + 1

@@ -6,7 +6,7 @@ equally frequent ones; words are judged alone; and two seeds should agree.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,12 +14,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from rich.table import Table
+from scipy.stats import t as student
 
 from mncover.engine.batches import Tokens
 from mncover.engine.subject import Subject
 from mncover.masks.masks import Masks
 from mncover.masks.vocabulary import Integers, count_pairs
-from mncover.masks.wimask import agreement, predict
+from mncover.masks.wimask import agreeing, predict
 from mncover.report.tables import plain_table, write_csv
 from mncover.selection.chance import wilson
 from mncover.types import Text, display_percent
@@ -30,11 +31,15 @@ OFTEN = 5
 
 BOTH, PAIRS, WORDS = "words and pairs", "pairs alone", "words alone"
 RANDOM, SHUFFLED = "as many pairs at random", "shuffled among equally frequent pairs"
+ABOVE_RANDOM, ABOVE_SHUFFLED = "pairs alone, above random", "pairs alone, above shuffled"
 NO_PAIR, DROPPED = "no pair that training saw", "pairs alone, unseen pairs dropped"
 
 
 class Control(NamedTuple):
-    """A fidelity: with its 95 % interval, or a mean with the lowest and highest of `masks`."""
+    """A fidelity, or by how much one exceeds another, with its 95 % interval.
+
+    Of several `masks` it is the mean, with the lowest and the highest.
+    """
 
     name: str
     value: float
@@ -72,29 +77,26 @@ class Controls:
         with subject.measuring():
             self.plain: Integers = predict(subject, self.tokens)
 
-    def fidelity(self, masks: Masks) -> float:
-        """Return the share of texts that keep their class."""
+    def agreeing(self, masks: Masks) -> NDArray[np.bool_]:
+        """Return for each text whether it keeps its class."""
         with self.subject.measuring():
-            return agreement(self.subject, masks, self.tokens, self.plain)
+            return agreeing(self.subject, masks, self.tokens, self.plain)
 
     def of(self, name: str, masks: Masks) -> Control:
         """Return the fidelity of masks with its interval."""
-        share, n = self.fidelity(masks), len(self.plain)
-        return Control(name, share, *wilson(round(share * n), n))
-
-    def mean(self, name: str, masks: Masks, change: Callable[[Masks, int], Masks]) -> Control:
-        """Return the mean fidelity of masks that are changed with a few seeds."""
-        found = [self.fidelity(change(masks, seed)) for seed in range(SHUFFLES)]
-        return Control(name, float(np.mean(found)), min(found), max(found), SHUFFLES)
+        return _share(name, self.agreeing(masks))
 
     def random(self, masks: Masks) -> list[Control]:
-        """Return the fidelity of the pairs alone, and of as many others."""
+        """Return the fidelity of the pairs alone, of as many others, and what lies between."""
         pairs = with_every_word(masks)
-        return [
-            self.of(PAIRS, pairs),
-            self.mean(RANDOM, pairs, shuffled),
-            self.mean(SHUFFLED, pairs, shuffled_within_frequency),
-        ]
+        own, found = self.agreeing(pairs), list[Control]()
+        for name, above, change in (
+            (RANDOM, ABOVE_RANDOM, shuffled),
+            (SHUFFLED, ABOVE_SHUFFLED, shuffled_within_frequency),
+        ):
+            others = np.stack([self.agreeing(change(pairs, seed)) for seed in range(SHUFFLES)])
+            found += [_mean(name, others), _above(above, own, others)]
+        return [_share(PAIRS, own), *found[::2], *found[1::2]]
 
     def all(self, masks: Masks) -> list[Control]:
         """Return the fidelity of masks, of their parts, and of their controls."""
@@ -106,6 +108,26 @@ class Controls:
             self.of(NO_PAIR, replace(pairs, pair_scores=pairs.pair_scores * 0)),
             self.of(DROPPED, replace(pairs, unseen="drop")),
         ]
+
+
+def _share(name: str, kept: NDArray[np.bool_]) -> Control:
+    """Return the share of texts that keep their class, with Wilson's interval."""
+    return Control(name, float(kept.mean()), *wilson(int(kept.sum()), len(kept)))
+
+
+def _mean(name: str, kept: NDArray[np.bool_]) -> Control:
+    """Return the mean of several masks [masks, texts], with the lowest and the highest."""
+    found = kept.mean(1)
+    return Control(name, float(found.mean()), float(found.min()), float(found.max()), len(kept))
+
+
+def _above(name: str, own: NDArray[np.bool_], others: NDArray[np.bool_]) -> Control:
+    """Return by how much a share exceeds the mean of others: the mean of paired differences."""
+    paired = own - others.mean(0)
+    mean, n = float(paired.mean()), len(paired)
+    error = float(paired.std(ddof=1)) / n**0.5 if n > 1 else float("nan")
+    within = float(student.ppf(0.975, max(n - 1, 1))) * error
+    return Control(name, mean, mean - within, mean + within)
 
 
 def kappa(one: NDArray[np.bool_], two: NDArray[np.bool_]) -> float:
@@ -164,12 +186,17 @@ def kept_in_texts(masks: Masks, tokens: Tokens) -> tuple[float, float]:
 
 
 def controls_table(found: Sequence[Control]) -> Table:
-    """Return a line for each fidelity, in percent."""
+    """Return a line for each fidelity, in percent, and each difference, in points."""
     table = plain_table("Masks", "fidelity %", "from", "to", width=20)
     for one in found:
         name = one.name if one.masks == 1 else f"{one.name}, mean of {one.masks}"
-        table.add_row(name, *(display_percent(share) for share in (one.value, one.low, one.high)))
+        shown = _points if one.name in (ABOVE_RANDOM, ABOVE_SHUFFLED) else display_percent
+        table.add_row(name, *map(shown, (one.value, one.low, one.high)))
     return table
+
+
+def _points(difference: float) -> str:
+    return f"{100 * difference:+.2f}"
 
 
 def write_controls(found: Sequence[Control], seeds: Agreement, path: Path) -> None:

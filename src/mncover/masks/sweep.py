@@ -122,7 +122,7 @@ def run_sweep(
         point = measured(subject, masks, test, chosen.max_length)._replace(value=value)
         if controlling is not None:
             names = ("pairs_alone", "random", "shuffled")
-            found = (one.value for one in controlling.random(masks))
+            found = (one.value for one in controlling.random(masks)[: len(names)])
             point = point._replace(**dict(zip(names, found, strict=True)))
         points.append(point)
     path = output.with_suffix(".csv")

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
@@ -222,22 +223,33 @@ def fidelity_on(
 
 def agreement(subject: Subject, masks: Masks, tokens: Tokens, plain: Integers) -> float:
     """Return the share of texts whose prediction through the masks equals the plain one."""
+    return float(agreeing(subject, masks, tokens, plain).mean())
+
+
+def agreeing(subject: Subject, masks: Masks, tokens: Tokens, plain: Integers) -> NDArray[np.bool_]:
+    """Return for each text whether its prediction through the masks equals the plain one."""
+    with through(subject, masks):
+        kept: NDArray[np.bool_] = predict(subject, tokens) == plain
+        return kept
+
+
+@contextmanager
+def through(subject: Subject, masks: Masks) -> Iterator[None]:
+    """Let a model see only what masks keep while the block runs."""
     table, message = MaskTable(masks, subject.device), None
-    if masks.pairs == "attention":
-        with gating(subject) as gate:
-
-            def close(ids: Tensor, embeddings: Tensor) -> Tensor:
-                gate.pairs = table.pairs_of(ids).float()
-                return table.tokens_of(ids).float()[..., None] * embeddings
-
-            with inserted(subject, close):
-                return float((predict(subject, tokens) == plain).mean())
     if masks.message is not None:
         message = torch.from_numpy(masks.message).to(subject.device)
 
-    def change(ids: Tensor, embeddings: Tensor) -> Tensor:
-        words, pairs = table.tokens_of(ids).float(), table.pairs_of(ids).float()
-        return pass_through(embeddings, words, pairs, message, masks.normalisation)
+    with ExitStack() as stack:
+        attention = masks.pairs == "attention"
+        gate = stack.enter_context(gating(subject)) if attention else None
 
-    with inserted(subject, change):
-        return float((predict(subject, tokens) == plain).mean())
+        def change(ids: Tensor, embeddings: Tensor) -> Tensor:
+            words, pairs = table.tokens_of(ids).float(), table.pairs_of(ids).float()
+            if gate is None:
+                return pass_through(embeddings, words, pairs, message, masks.normalisation)
+            gate.pairs = pairs
+            return words[..., None] * embeddings
+
+        stack.enter_context(inserted(subject, change))
+        yield
