@@ -6,7 +6,6 @@ docs/format.md describes them. Nothing of the size of the whole table is made in
 from __future__ import annotations
 
 import hashlib
-import json
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +16,7 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
+from mncover.data.jsonpieces import AT_ONCE, json_bytes, json_pieces
 from mncover.data.meetings import MEETINGS
 from mncover.data.npy import npy_header, to_npy
 from mncover.data.store import CoverageData
@@ -25,7 +25,6 @@ from mncover.data.threads import WORKERS
 
 HEADER, TEXTS, SUITES, SPACE = "header.json", "texts.json", "suites.json", "space/"
 OWNERS, CALIBRATION, ANSWERS = "owners.npy", "calibration/", "answers.json"
-AT_ONCE = 4096  # texts that are made JSON
 
 Chunks = Iterator[bytes]
 
@@ -88,9 +87,9 @@ def _optional_contents(data: CoverageData) -> Iterator[Content]:
         for name, array in data.calibration.arrays().items():
             yield alone(f"{CALIBRATION}{name}.npy", to_npy, array)
     if data.meetings:
-        yield alone(MEETINGS, _json, [one.to_json() for one in data.meetings])
+        yield alone(MEETINGS, json_bytes, [one.to_json() for one in data.meetings])
     if data.outlines:
-        yield alone(SUITES, _json, data.outlines)
+        yield Content(SUITES, partial(json_pieces, data.outlines))
 
 
 def _column(data: CoverageData, name: str, kind: str, *size: int) -> Chunks:
@@ -118,7 +117,7 @@ def _strings(data: CoverageData, name: str) -> Chunks:
     for part in data.parts:
         values: tuple[Any, ...] = getattr(part, name)
         for start in range(0, len(values), AT_ONCE):
-            yield between + _json(values[start : start + AT_ONCE])[1:-1]
+            yield between + json_bytes(values[start : start + AT_ONCE])[1:-1]
             between = b", "
     yield b"]" if between != b"[" else b"[]"
 
@@ -130,11 +129,6 @@ def _made(contents: Sequence[Content]) -> Iterator[Member]:
         coming = {one.name: pool.submit(Member.made, one) for one in zipped}
         for one in contents:
             yield coming.pop(one.name).result() if one.compressed else Member.made(one)
-
-
-def _json(value: Any) -> bytes:
-    # Escaped to ASCII: JSON then carries even lone surrogates, which UTF-8 cannot.
-    return json.dumps(value).encode("ascii")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,4 @@
-"""Rows that wait on disk while texts are run, so that a long run needs no more memory than a short.
-
-Only what is made for a row waits there. Its text is the caller's own string, and stays.
-"""
+"""Rows that wait on disk while texts are run: a long run needs no more memory than a short one."""
 
 from __future__ import annotations
 
@@ -13,6 +10,7 @@ from numpy.typing import NDArray
 
 from mncover.data.blobs import BlobStore, Place
 from mncover.data.table import SIGNATURES, Table
+from mncover.data.texts import from_bytes, to_bytes
 from mncover.types import Text
 
 
@@ -26,13 +24,14 @@ class _Array(NamedTuple):
 
 @dataclass(frozen=True)
 class Shelved:
-    """A table whose arrays are on disk; each is read when it is asked for."""
+    """A table on disk; of what it has, each is read when it is asked for."""
 
-    texts: tuple[Text, ...]
-    answers: tuple[str, ...]
+    n: int
     runs: NDArray[np.int64]  # how many rows each run has
     _blobs: BlobStore = field(repr=False)
     _arrays: dict[str, _Array] = field(repr=False)
+    _texts: Place
+    _answers: Place
 
     @classmethod
     def put(cls, table: Table, blobs: BlobStore) -> Shelved:
@@ -45,10 +44,21 @@ class Shelved:
             array = arrays[name]
             places[name] = _Array((at, len(content)), array.shape, array.dtype)
             at += len(content)
-        return cls(table.texts, table.answers, np.bincount(table["run"]), blobs, places)
+        strings = (blobs.put(to_bytes(values)) for values in (table.texts, table.answers))
+        return cls(len(table), np.bincount(table["run"]), blobs, places, *strings)
 
     def __len__(self) -> int:
-        return len(self.texts)
+        return self.n
+
+    @property
+    def texts(self) -> tuple[Text, ...]:
+        """What was run."""
+        return tuple(from_bytes(self._blobs.get(self._texts)))
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """What a language model said to each text."""
+        return tuple(map(str, from_bytes(self._blobs.get(self._answers))))
 
     @property
     def signature_size(self) -> int:
