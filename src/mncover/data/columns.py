@@ -148,7 +148,8 @@ class Coded(Column[Item]):
         found = np.zeros(len(self.values), np.int32)
         for code, place in self._firsts():
             found[code] = make(place, self.values[code])
-        return Numbers(found[self.codes])
+        few = found.min(initial=0) >= -128 and found.max(initial=0) < 128
+        return Numbers((found.astype(np.int8) if few else found)[self.codes])
 
     def ranks(self) -> Places:
         """Return for each item how many different ones occur before it first does."""
