@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from mncover.data.blobs import BlobStore, Place
 from mncover.data.jsonpieces import AT_ONCE, json_bytes, json_pieces
 from mncover.data.meetings import MEETINGS
+from mncover.data.memory import give_back
 from mncover.data.npy import npy_header, to_npy
 from mncover.data.store import CoverageData
 from mncover.data.table import COLUMNS, NEW, NEW_TYPE, PROBABILITIES, SIGNATURES, each_array
@@ -131,6 +132,7 @@ def _made(contents: Sequence[Content], blobs: BlobStore) -> Iterator[Member]:
         coming = {one.name: pool.submit(Member.made, one, blobs) for one in zipped}
         for one in contents:
             yield coming.pop(one.name).result() if one.compressed else Member.made(one, blobs)
+    give_back()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mncover.data.identity import Identity, Run
 from mncover.data.maps import Bits
+from mncover.data.memory import give_back
 from mncover.data.owners import NOT_OWNED, Owned
 from mncover.data.store import CoverageData
 from mncover.data.table import UNKNOWN, NewCells, Signatures, Table
@@ -24,7 +25,7 @@ from mncover.engine.elsewhere import Sharded
 from mncover.engine.engine import Engine
 from mncover.engine.first_hits import FirstHits, InOrder, cuts_at, kernels_in_order, most_maps
 from mncover.engine.kernels.base import Array
-from mncover.engine.measure import Advance, Piece, measure, piece_size
+from mncover.engine.measure import MANY, Advance, Piece, measure, piece_size
 from mncover.engine.readers import Reader
 from mncover.engine.sample import Owning, SampleReader, Sampling
 from mncover.engine.shards import Adder, Shard
@@ -97,6 +98,8 @@ class Recorder:
                 owned = owning.add(len(part), places, added.sampled)
                 self._add_rows(part, *answers.of(which[rest]), new, owned)
             done += len(part)
+            if len(part) >= MANY:
+                give_back()
             yield done
 
     def _sampled(self, reader: Reader, texts: int) -> SampleReader:
