@@ -33,7 +33,7 @@ def _member(name: str, value: Any) -> Iterator[bytes]:
 
 def _items(values: Sequence[Any]) -> Iterator[Iterator[bytes]]:
     for start in range(0, len(values), AT_ONCE):
-        yield iter([json_bytes(values[start : start + AT_ONCE])[1:-1]])
+        yield iter([json_bytes(list(values[start : start + AT_ONCE]))[1:-1]])
 
 
 def _joined(ends: str, parts: Iterator[Iterator[bytes]]) -> Iterator[bytes]:
