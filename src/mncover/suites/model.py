@@ -202,10 +202,19 @@ class Outline:
 
     def to_json(self) -> dict[str, Any]:
         """Return the outline as plain values."""
+        found = self.in_columns()
+        for test in found["tests"]:
+            right = [list(label) if isinstance(label, tuple) else label for label in test["right"]]
+            test |= {"sizes": list(test["sizes"]), "right": right}
+        return found
+
+    def in_columns(self) -> dict[str, Any]:
+        """Return the same, with columns in the place of long lists where there are some."""
         tests = []
         for test, cases in zip(self.tests, self.cases, strict=True):
-            right = [list(label) if isinstance(label, tuple) else label for _, label in cases]
-            tests.append(test.to_json() | {"sizes": [size for size, _ in cases], "right": right})
+            sizes = cases.first if isinstance(cases, Pairs) else [size for size, _ in cases]
+            right = cases.second if isinstance(cases, Pairs) else [label for _, label in cases]
+            tests.append(test.to_json() | {"sizes": sizes, "right": right})
         plan = {} if self.plan is None else {"plan": self.plan}
         return {"labels": list(self.labels), "classes": self.classes, "tests": tests, **plan}
 

@@ -99,7 +99,7 @@ class Rows:
         texts, sizes = all_texts([test.cases for test in suite.tests]), array("i")
         for test in suite.tests:
             sizes.extend(test.sizes)
-        numbers = np.repeat(small(range(len(sizes))), sizes)
+        numbers = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
         names, each = [test.name for test in suite.tests], [test.texts for test in suite.tests]
         contexts = Coded(names, np.repeat(np.arange(len(names), dtype=np.uint16), each))
         labels, n = Coded[Any].same(None, len(texts)), len(texts)
@@ -126,7 +126,7 @@ class Rows:
         for line in lines:
             digest.update(line.encode("ascii"))
         if self.suite is not None:
-            for piece in json_pieces(Outline.of(self.suite).to_json()):
+            for piece in json_pieces(Outline.of(self.suite).in_columns()):
                 digest.update(piece)
         if self.chosen:  # the same text may stand in two places
             for piece in json_pieces(self.indices):
