@@ -6,6 +6,7 @@ import hashlib
 from array import array
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,7 @@ class TextFile:
         self._ends = array("q", [0])
         self._waiting: list[bytes] = []
         self._written = 0
+        self._lock = Lock()  # several threads may be the first to read
 
     def add(self, text: Text) -> None:
         """Add a text to the end."""
@@ -49,8 +51,7 @@ class TextFile:
         """Return the texts at some places; those that are near each other are read at once."""
         if not len(places):
             return []
-        if self._waiting:
-            self._write()
+        self._write()
         ends = np.frombuffer(self._ends, np.int64)
         starts, stops = ends[places], ends[places + 1]
         first, last = int(starts.min()), int(stops.max())
@@ -61,8 +62,10 @@ class TextFile:
         return [_decoded(content[start - first : stop - first]) for start, stop in each]
 
     def _write(self) -> None:
-        self._blobs.put(b"".join(self._waiting))
-        self._waiting, self._written = [], self._ends[-1]
+        with self._lock:
+            if self._waiting:
+                self._blobs.put(b"".join(self._waiting))
+                self._waiting, self._written = [], self._ends[-1]
 
 
 class Texts(Column[Text]):
