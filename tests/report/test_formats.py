@@ -268,8 +268,9 @@ def test_junit_has_every_labelled_text_with_what_was_expected_and_what_came(
     measure: Measure,
 ) -> None:
     rows = labelled_texts()
-    rows.labels[4] = None
-    cov = measure(rows)
+    labels = list(rows.labels)
+    labels[4] = None
+    cov = measure(replace(rows, labels=labels))
     root = ElementTree.fromstring(shown(cov, "junit"))
     table, names = cov.data.table, cov.data.identity.labels
     expected = {}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -96,25 +98,37 @@ def test_an_expression_means_what_it_means_in_python(tree: object, has: set[str]
 def test_a_sample_has_every_tests_share_rounded_up_or_down(
     sizes: list[int], seed: int, share: float
 ) -> None:
-    cases = [(f"t{t}", number) for t, size in enumerate(sizes) for number in range(size)]
-    n = max(1, int(share * len(cases)))
-    drawn = sample(cases, n, seed)
+    tests = np.repeat(np.arange(len(sizes)), sizes)
+    n = max(1, int(share * len(tests)))
+    drawn = sample(tests, n, seed).tolist()
     assert len(drawn) == len(set(drawn)) == n
     assert drawn == sorted(drawn)  # the suite's order
-    assert drawn == sample(cases, n, seed)
-    taken = Counter(name for name, _ in drawn)
+    assert drawn == sample(tests, n, seed).tolist()
+    taken = Counter(tests[drawn].tolist())
     for test, size in enumerate(sizes):
-        exact = n * size / len(cases)
-        assert abs(taken[f"t{test}"] - exact) < 1
+        exact = n * size / len(tests)
+        assert abs(taken[test] - exact) < 1
+
+
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=6), st.integers(0, 2**40), st.floats(0, 1))
+def test_a_sample_is_that_of_a_plain_loop(sizes: list[int], seed: int, share: float) -> None:
+    tests = np.repeat(np.arange(len(sizes)), sizes).tolist()
+    n = max(1, int(share * len(tests)))
+    draw = random.Random(seed).random
+    start = int(draw() * len(tests))
+    keys = {case: (test, draw()) for case, test in enumerate(tests)}
+    shuffled = sorted(range(len(tests)), key=keys.__getitem__)
+    taken = {shuffled[(start + i * len(tests)) // n] for i in range(n)}
+    assert sample(np.array(tests), n, seed).tolist() == sorted(taken)
 
 
 def test_every_case_is_equally_likely_to_be_drawn() -> None:
-    cases = [("big", number) for number in range(17)] + [("small", number) for number in range(3)]
+    tests = np.repeat([0, 1], [17, 3])
     rounds, n = 4000, 7
-    drawn = Counter(case for seed in range(rounds) for case in sample(cases, n, seed))
-    expected = rounds * n / len(cases)
-    spread = (rounds * n / len(cases) * (1 - n / len(cases))) ** 0.5
-    assert all(abs(drawn[case] - expected) < 4.5 * spread for case in cases)
+    drawn = Counter(case for seed in range(rounds) for case in sample(tests, n, seed).tolist())
+    expected = rounds * n / len(tests)
+    spread = (rounds * n / len(tests) * (1 - n / len(tests))) ** 0.5
+    assert all(abs(drawn[case] - expected) < 4.5 * spread for case in range(len(tests)))
 
 
 def test_a_part_keeps_order_numbers_and_whole_cases() -> None:

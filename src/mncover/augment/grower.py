@@ -188,7 +188,7 @@ def grow_file(
     texts = read_texts(seeds, fields, limit)
     grower = Grower.make(make_engine(), tuple(usable), encoder, resources)
     partial = partial_path(output)
-    found = grower.grow(texts.texts * rounds, how, partial)
+    found = grower.grow(list(texts.texts) * rounds, how, partial)
     if not found.accepted:
         partial.unlink(missing_ok=True)
         raise TextError("no text was accepted, so nothing is written: try a lower --similarity.")

@@ -201,7 +201,7 @@ class _Maker:
         elif given == ["texts"]:
             found = [_text(item) for item in _list(value, "texts")]
         else:
-            found = read_texts(self.folder / str(value)).texts
+            found = list(read_texts(self.folder / str(value)).texts)
         if n is not None and len(found) > n:
             found = random.Random(f"{self.seed} {self.number} texts").sample(found, n)
         return found

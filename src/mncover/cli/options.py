@@ -355,7 +355,7 @@ def train_rows(config: Config, other: Path | None = None) -> Rows:
 
 def train_texts(config: Config, other: Path | None = None) -> list[Text]:
     """Read the training texts without their labels."""
-    return train_rows(config, other).texts
+    return list(train_rows(config, other).texts)
 
 
 def suite_texts(path: Path, config: Config) -> Rows:

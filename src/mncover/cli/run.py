@@ -12,6 +12,7 @@ from mncover.cli.gates import FailOnNew, Gates, Since, exit_code
 from mncover.cli.judges import judge_named
 from mncover.cli.options import Config, flag, option
 from mncover.coverage import Coverage
+from mncover.data.columns import Coded
 from mncover.data.identity import OF_ALL
 from mncover.data.prompting import Judge
 from mncover.errors import SettingsError
@@ -90,4 +91,4 @@ def _unlabelled(suite: Path, config: Config) -> Rows:
     if rows.suite is not None:
         what = "--no-label is for files of texts"
         raise SettingsError(f"{suite}: {what}; a test suite is judged by its expectations.")
-    return replace(rows, labels=[None] * len(rows))
+    return replace(rows, labels=Coded.same(None, len(rows)))

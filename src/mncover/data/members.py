@@ -6,9 +6,9 @@ docs/format.md describes them. Nothing of the size of the whole table is made in
 from __future__ import annotations
 
 import hashlib
-import json
 import zipfile
 import zlib
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,7 +17,10 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
+from mncover.data.blobs import BlobStore, Place
+from mncover.data.jsonpieces import AT_ONCE, json_bytes, json_pieces
 from mncover.data.meetings import MEETINGS
+from mncover.data.memory import give_back
 from mncover.data.npy import npy_header, to_npy
 from mncover.data.store import CoverageData
 from mncover.data.table import COLUMNS, NEW, NEW_TYPE, PROBABILITIES, SIGNATURES, each_array
@@ -25,7 +28,6 @@ from mncover.data.threads import WORKERS
 
 HEADER, TEXTS, SUITES, SPACE = "header.json", "texts.json", "suites.json", "space/"
 OWNERS, CALIBRATION, ANSWERS = "owners.npy", "calibration/", "answers.json"
-AT_ONCE = 4096  # texts that are made JSON
 
 Chunks = Iterator[bytes]
 
@@ -40,7 +42,7 @@ class Content(NamedTuple):
 
 def members_of(data: CoverageData) -> Iterator[Member]:
     """Yield all members but the header."""
-    return _made(list(_contents(data)))
+    return _made(list(_contents(data)), BlobStore())
 
 
 def map_name(number: int, criterion: str) -> str:
@@ -88,9 +90,9 @@ def _optional_contents(data: CoverageData) -> Iterator[Content]:
         for name, array in data.calibration.arrays().items():
             yield alone(f"{CALIBRATION}{name}.npy", to_npy, array)
     if data.meetings:
-        yield alone(MEETINGS, _json, [one.to_json() for one in data.meetings])
+        yield alone(MEETINGS, json_bytes, [one.to_json() for one in data.meetings])
     if data.outlines:
-        yield alone(SUITES, _json, data.outlines)
+        yield Content(SUITES, partial(json_pieces, data.outlines))
 
 
 def _column(data: CoverageData, name: str, kind: str, *size: int) -> Chunks:
@@ -118,28 +120,24 @@ def _strings(data: CoverageData, name: str) -> Chunks:
     for part in data.parts:
         values: tuple[Any, ...] = getattr(part, name)
         for start in range(0, len(values), AT_ONCE):
-            yield between + _json(values[start : start + AT_ONCE])[1:-1]
+            yield between + json_bytes(values[start : start + AT_ONCE])[1:-1]
             between = b", "
     yield b"]" if between != b"[" else b"[]"
 
 
-def _made(contents: Sequence[Content]) -> Iterator[Member]:
+def _made(contents: Sequence[Content], blobs: BlobStore) -> Iterator[Member]:
     """Yield members in order; compressed ones are made in threads, the long list first."""
     with ThreadPoolExecutor(WORKERS, "mncover-write") as pool:
         zipped = [one for one in reversed(contents) if one.compressed]
-        coming = {one.name: pool.submit(Member.made, one) for one in zipped}
+        coming = {one.name: pool.submit(Member.made, one, blobs) for one in zipped}
         for one in contents:
-            yield coming.pop(one.name).result() if one.compressed else Member.made(one)
-
-
-def _json(value: Any) -> bytes:
-    # Escaped to ASCII: JSON then carries even lone surrogates, which UTF-8 cannot.
-    return json.dumps(value).encode("ascii")
+            yield coming.pop(one.name).result() if one.compressed else Member.made(one, blobs)
+    give_back()
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A member of the archive; it is also the compressor that zipfile asks for its bytes.
+    """A member of the archive, and where its compressed bytes are, if it has such.
 
     Its content is made twice: for its checksum and compressed bytes, and for the archive. So no
     more than a piece of it is ever held.
@@ -149,21 +147,22 @@ class Member:
     chunks: Callable[[], Chunks]
     size: int
     digest: str
-    deflated: bytes | None
+    deflated: Deflated | None
 
     @classmethod
-    def made(cls, given: Content) -> Member:
-        """Make the checksum of the content and its compressed bytes, as zipfile would."""
+    def made(cls, given: Content, blobs: BlobStore | None = None) -> Member:
+        """Make the checksum of the content, and its compressed bytes as zipfile would."""
         name, chunks, compressed = given
-        digest, size, deflated = hashlib.sha256(), 0, list[bytes]()
-        compressor = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+        digest, size = hashlib.sha256(), 0
+        deflated = Deflated(blobs or BlobStore()) if compressed else None
         for chunk in chunks():
             digest.update(chunk)
             size += len(chunk)
-            if compressed:
-                deflated.append(compressor.compress(chunk))
-        packed = b"".join([*deflated, compressor.flush()]) if compressed else None
-        return cls(name, chunks, size, digest.hexdigest(), packed)
+            if deflated is not None:
+                deflated.add(chunk)
+        if deflated is not None:
+            deflated.end()
+        return cls(name, chunks, size, digest.hexdigest(), deflated)
 
     def add(self, archive: zipfile.ZipFile) -> None:
         """Add the member to an archive."""
@@ -174,14 +173,34 @@ class Member:
         with archive.open(info, "w") as file:
             if self.deflated is not None:
                 # zipfile compresses in this thread alone; if it does not ask here, it still does.
-                file._compressor = self  # type: ignore[attr-defined]
+                file._compressor = self.deflated  # type: ignore[attr-defined]
             for chunk in self.chunks():
                 file.write(chunk)
 
+
+class Deflated:
+    """Bytes that were compressed before, in a file; to zipfile it is a compressor."""
+
+    def __init__(self, blobs: BlobStore) -> None:
+        self._blobs, self._places = blobs, deque[Place]()
+        self._compressor = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+
+    def add(self, content: bytes) -> None:
+        """Compress the next bytes."""
+        self._keep(self._compressor.compress(content))
+
+    def end(self) -> None:
+        """Compress what is left; nothing comes after it."""
+        self._keep(self._compressor.flush())
+
+    def _keep(self, packed: bytes) -> None:
+        if packed:
+            self._places.append(self._blobs.put(packed))
+
     def compress(self, content: bytes) -> bytes:
-        """Return nothing yet."""
-        return b""
+        """Return the next piece, whatever the content: in the end all pieces will have come."""
+        return self._blobs.get(self._places.popleft()) if self._places else b""
 
     def flush(self) -> bytes:
-        """Return the bytes that were compressed before."""
-        return self.deflated or b""
+        """Return the pieces that did not come."""
+        return b"".join(map(self._blobs.get, self._places))

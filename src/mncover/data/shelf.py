@@ -1,64 +1,94 @@
-"""Rows that wait on disk while texts are run, so that a long run needs no more memory than a short.
-
-Only what is made for a row waits there. Its text is the caller's own string, and stays.
-"""
+"""Rows that wait on disk while texts are run: a long run needs no more memory than a short one."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mncover.data.blobs import BlobStore, Place
-from mncover.data.table import SIGNATURES, Table
+from mncover.data.table import NEW, SIGNATURES, Table
+from mncover.data.texts import from_bytes, to_bytes
 from mncover.types import Text
 
 
-class _Array(NamedTuple):
-    """Where an array is, and what it is."""
+class _Form(NamedTuple):
+    """What an array is for however many rows: its axes before that of rows, and behind it."""
 
-    place: Place
-    shape: tuple[int, ...]
+    name: str
     kind: np.dtype[Any]
+    before: tuple[int, ...]
+    behind: tuple[int, ...]
+
+    def shape(self, rows: int) -> tuple[int, ...]:
+        """Return the shape for so many rows."""
+        return (*self.before, rows, *self.behind)
 
 
-@dataclass(frozen=True)
+def _form(name: str, array: NDArray[Any]) -> _Form:
+    axis = int(name.startswith(NEW))
+    return _Form(name, array.dtype, array.shape[:axis], array.shape[axis + 1 :])
+
+
+@cache
+def _one_object(forms: tuple[_Form, ...]) -> tuple[_Form, ...]:
+    """Return forms that are equal as one and the same object: there may be many parts."""
+    return forms
+
+
+@dataclass(frozen=True, slots=True)
 class Shelved:
-    """A table whose arrays are on disk; each is read when it is asked for."""
+    """A table on disk; of what it has, each is read when it is asked for."""
 
-    texts: tuple[Text, ...]
-    answers: tuple[str, ...]
+    n: int
     runs: NDArray[np.int64]  # how many rows each run has
     _blobs: BlobStore = field(repr=False)
-    _arrays: dict[str, _Array] = field(repr=False)
+    _forms: tuple[_Form, ...] = field(repr=False)
+    _start: int  # of the arrays, which follow each other
+    _texts: Place
+    _answers: Place
 
     @classmethod
     def put(cls, table: Table, blobs: BlobStore) -> Shelved:
-        """Write a table's arrays to a store."""
+        """Write a table to a store."""
         arrays = table.arrays()
-        contents = {name: array.tobytes() for name, array in arrays.items()}
-        at, _ = blobs.put(b"".join(contents.values()))
-        places = {}
-        for name, content in contents.items():
-            array = arrays[name]
-            places[name] = _Array((at, len(content)), array.shape, array.dtype)
-            at += len(content)
-        return cls(table.texts, table.answers, np.bincount(table["run"]), blobs, places)
+        forms = _one_object(tuple(_form(*one) for one in arrays.items()))
+        start, _ = blobs.put(b"".join(array.tobytes() for array in arrays.values()))
+        strings = (blobs.put(to_bytes(values)) for values in (table.texts, table.answers))
+        return cls(len(table), np.bincount(table["run"]), blobs, forms, start, *strings)
 
     def __len__(self) -> int:
-        return len(self.texts)
+        return self.n
+
+    @property
+    def texts(self) -> tuple[Text, ...]:
+        """What was run."""
+        return tuple(from_bytes(self._blobs.get(self._texts)))
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """What a language model said to each text."""
+        return tuple(map(str, from_bytes(self._blobs.get(self._answers))))
 
     @property
     def signature_size(self) -> int:
         """How many numbers a signature has."""
-        return self._arrays[SIGNATURES].shape[1]
+        return next(form.behind[0] for form in self._forms if form.name == SIGNATURES)
 
     def array(self, name: str) -> NDArray[Any]:
         """Return an array by its name, as `TablePart` says."""
-        place, shape, kind = self._arrays[name]
-        return np.frombuffer(self._blobs.get(place), kind).reshape(shape)
+        start = self._start
+        for form in self._forms:
+            shape = form.shape(self.n)
+            size = math.prod(shape) * form.kind.itemsize
+            if form.name == name:
+                return np.frombuffer(self._blobs.get((start, size)), form.kind).reshape(shape)
+            start += size
+        raise KeyError(name)
 
     def rows_of(self, run: int) -> int:
         """Return how many rows are of a run."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from copy import copy
 from dataclasses import replace
 from functools import partial
-from itertools import chain
+from itertools import chain, takewhile
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ from mncover.data.table import UNKNOWN, Table, TablePart, each_array
 from mncover.data.threads import in_threads
 from mncover.types import Text
 
-# Fewer rows than this are not worth a place on disk.
+# Fewer rows than this are not worth a place on disk: they wait for others.
 FEW_ROWS = 256
 
 Snapshot = tuple[dict[str, dict[str, Blob]], list[TablePart], list[Run], Owners | None]
@@ -176,8 +176,12 @@ class CoverageData:
 
     def add_rows(self, rows: Table) -> None:
         """Add rows; their `run` and `context` count in this object's lists."""
-        few = len(rows) < FEW_ROWS
-        self._rows.append(rows if few else Shelved.put(rows, self._blobs))
+        few = [rows, *takewhile(_is_small, reversed(self._rows))] if _is_small(rows) else [rows]
+        if sum(map(len, few)) < FEW_ROWS:
+            self._rows.append(rows)
+            return
+        whole = rows if len(few) == 1 else Table.joined(few[::-1], self.identity.names)
+        self._rows[len(self._rows) - len(few) + 1 :] = [Shelved.put(whole, self._blobs)]
 
     def each_text(self) -> Iterator[Text]:
         """Yield the texts of all rows in order."""
@@ -214,6 +218,11 @@ class CoverageData:
                 packed = _united_map(names[i], criterion, self, other)
                 united.put_packed(names[i], packed, criterion)
         return united
+
+
+def _is_small(part: TablePart) -> bool:
+    """Return whether a part is in memory, and too small for a place of its own on disk."""
+    return isinstance(part, Table) and len(part) < FEW_ROWS
 
 
 def _rows_for(data: CoverageData, runs: list[Run], contexts: list[str], start: int) -> Table:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,10 +11,11 @@ from numpy.typing import NDArray
 from mncover.data.owners import Block
 from mncover.data.prompting import Prompting
 from mncover.data.table import UNKNOWN, NewCells, Signatures, Table
+from mncover.data.texts import first_equal
 from mncover.errors import TextError
 from mncover.suites.answers import AnswerExpectation
 from mncover.suites.rows import Rows
-from mncover.types import Text, brief
+from mncover.types import brief
 
 
 class Answered(NamedTuple):
@@ -27,7 +27,7 @@ class Answered(NamedTuple):
     signatures: Signatures
 
     @classmethod
-    def in_rows(cls, table: Table, rows: Sequence[int]) -> Answered:
+    def in_rows(cls, table: Table, rows: NDArray[np.integer[Any]]) -> Answered:
         """Return what some rows of a table have."""
         lengths = table["length"][rows].astype(np.int64)
         answers = table.probabilities[rows], table.signatures[rows]
@@ -49,9 +49,9 @@ class Answers:
     when the next part comes.
     """
 
-    def __init__(self, texts: int, which: NDArray[np.int64]) -> None:
+    def __init__(self, texts: int, which: NDArray[np.int32]) -> None:
         again = np.flatnonzero(np.bincount(which, minlength=texts) > 1)
-        self._place = np.full(texts, UNKNOWN)
+        self._place = np.full(texts, UNKNOWN, np.int32)
         self._place[again] = np.arange(len(again))
         self._kept: Answered | None = None
         self._now: tuple[int, Answered] | None = None  # from which text on
@@ -68,7 +68,7 @@ class Answers:
         for old, new in pairs:
             old[mine[again]] = new[again]
 
-    def of(self, texts: NDArray[np.int64]) -> Answered:
+    def of(self, texts: NDArray[np.int32]) -> Answered:
         """Return the answers to current texts, and to earlier ones that come again."""
         assert self._now is not None
         assert self._kept is not None
@@ -92,11 +92,13 @@ def judged_rows(prompting: Prompting, rows: Rows, answers: Sequence[str]) -> NDA
     judge, suite = prompting.judge, rows.suite
     if judge is None or not answers or suite is None:
         return UNKNOWN
-    every = [(test.expectation, case) for test in suite.tests for case in test.cases]
+    starts = np.cumsum([0, *(len(test.cases) for test in suite.tests)])
     found = np.full(len(rows), UNKNOWN, dtype=np.int8)
     for row, (text, answer) in enumerate(zip(rows.texts, answers, strict=True)):
-        expects, case = every[rows.cases[row]]
-        if isinstance(expects, AnswerExpectation) and expects.asks:
+        number = int(np.searchsorted(starts, rows.cases[row], "right")) - 1
+        test = suite.tests[number]
+        if isinstance(test.expectation, AnswerExpectation) and test.expectation.asks:
+            case = test.cases[rows.cases[row] - int(starts[number])]
             try:
                 said = judge(text, answer, case.label)
             except Exception as error:  # it is the user's own, and may do anything
@@ -109,17 +111,17 @@ def judged_rows(prompting: Prompting, rows: Rows, answers: Sequence[str]) -> NDA
     return found
 
 
-def first_of_each(rows: Rows) -> tuple[list[int], NDArray[np.int64]]:
+def first_of_each(rows: Rows) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Return the rows whose text their context did not have before, and for each row which it is.
 
     Texts a, b, a of one context and b of the next give [0, 1, 3] and [0, 1, 0, 2].
     """
-    found: list[int] = []
-    which: list[int] = []
-    for _, part in groupby(range(len(rows)), lambda row: rows.contexts[row]):
-        seen: dict[Text, int] = {}
-        for row in part:
-            which.append(seen.setdefault(rows.texts[row], len(found)))
-            if which[-1] == len(found):
-                found.append(row)
-    return found, np.array(which, dtype=np.int64)
+    same = first_equal(rows.texts)
+    first, seen = np.empty_like(same), np.empty_like(same)
+    for start, stop in rows.cuts_of_contexts():
+        mine, places = same[start:stop], np.arange(start, stop, dtype=np.int32)
+        seen[mine[::-1]] = places[::-1]  # of several, the last one that is set stays
+        first[start:stop] = seen[mine]
+    is_first = first == np.arange(len(first))
+    numbers = np.cumsum(is_first, dtype=np.int32) - 1
+    return np.flatnonzero(is_first).astype(np.int32), numbers[first]

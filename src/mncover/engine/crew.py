@@ -333,7 +333,7 @@ class _Call:
 
     def _blame(self, numbers: range, error: Exception) -> str:
         texts = [text for number in numbers for text in texts_of(self.items[number])]
-        before = sum(len(texts_of(item)) for item in self.items[: numbers.start])
+        before = sum(len(texts_of(self.items[number])) for number in range(numbers.start))
         which = f'texts {before + 1:,} to {before + len(texts):,}, from "{shorten(texts[0])}"'
         return (
             f'{TRIES} workers died of {which} to "{shorten(texts[-1])}" ({_first_line(error)}): '

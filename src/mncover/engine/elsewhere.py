@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from mncover.data.columns import Made
 from mncover.data.table import Signatures
 from mncover.engine import windows
 from mncover.engine.asked import Cases, Hit, InLayer, Stretch
@@ -67,19 +68,18 @@ class Sharded:
             size = windows.WINDOW_TEXTS
             starts = range(done - done % size, len(texts), size)
             cuts = [slice(start, start + size) for start in starts]
-            self.items = [Stretch(texts[c], contexts[c], max(0, done - c.start)) for c in cuts]
         else:
             cuts = cuts_at(contexts, piece_size(engine.subject), most_maps(setups, kernels))
             cuts = [slice(max(done, cut.start), cut.stop) for cut in cuts if cut.stop > done]
-            self.items = [Stretch(texts[cut], contexts[cut]) for cut in cuts]
+        self.items = Made(len(cuts), lambda n: _stretch(texts, contexts, cuts[n], done))
         self.starts = [cut.start for cut in cuts]
 
     def each(self, advance: Advance, known: Mapping[int, Sequence[Shard]]) -> Iterator[Shard]:
         """Yield what comes of them; `known` are shards of an earlier call, by the first text."""
         mine = {
             number: known[start]
-            for number, (start, item) in enumerate(zip(self.starts, self.items, strict=True))
-            if start in known and _fit(known[start], item)
+            for number, start in enumerate(self.starts)
+            if start in known and _fit(known[start], self.items[number])
         }
         for payload in self.crew(self.engine, "record", self.items, advance, mine):
             yield from payload
@@ -88,6 +88,11 @@ class Sharded:
         """Yield the shards that are done and wait for their turn, with their first text."""
         for number, payload in self.crew.waiting():
             yield self.starts[number], payload
+
+
+def _stretch(texts: Sequence[Text], contexts: Sequence[str], cut: slice, done: int) -> Stretch:
+    """Return some of the texts, of which those before `done` are done."""
+    return Stretch(texts[cut], contexts[cut], max(0, done - cut.start))
 
 
 def _fit(shards: Sequence[Shard], item: Stretch) -> bool:
@@ -105,7 +110,8 @@ def hit(
     advance: Advance,
 ) -> Iterator[Hit]:
     """Add the hits of texts to maps."""
-    items = [texts[cut] for cut in cut_in_pieces(engine.subject, len(texts))]
+    cuts = cut_in_pieces(engine.subject, len(texts))
+    items = Made(len(cuts), lambda n: texts[cuts[n]])
     for found in crew(engine, "hit", items, advance):
         for name, bits in found.maps.items():
             mine = maps[name]
@@ -117,7 +123,8 @@ def answers(
     crew: Elsewhere, engine: Engine, texts: Sequence[Text], advance: Advance
 ) -> list[tuple[NDArray[np.float32], Signatures]]:
     """Return the class probabilities and signatures of texts, piece by piece."""
-    items = [texts[cut] for cut in cut_in_pieces(engine.subject, len(texts))]
+    cuts = cut_in_pieces(engine.subject, len(texts))
+    items = Made(len(cuts), lambda n: texts[cuts[n]])
     return list(crew(engine, "answer", items, advance))
 
 
@@ -126,7 +133,8 @@ def states(
 ) -> Iterator[tuple[NDArray[np.float16], NDArray[np.float32]]]:
     """Yield the mean states of texts in a layer, and the class probabilities, piece by piece."""
     cuts = cut_in_pieces(engine.subject, len(texts))
-    yield from crew(engine, "states", [InLayer(texts[cut], layer) for cut in cuts], advance)
+    items = Made(len(cuts), lambda n: InLayer(texts[cuts[n]], layer))
+    yield from crew(engine, "states", items, advance)
 
 
 def first_gains(
@@ -140,7 +148,8 @@ def first_gains(
     """Add cases to a map, in order; return what each adds."""
     setups, adder = engine.setups, Adder(engine.setups)
     total = setups.bits_to_numpy(bits, criterion)
-    items = [Cases(part, criterion) for part in windows.by_number(cases)]
+    cuts = list(windows.by_number(cases))
+    items = Made(len(cuts), lambda n: Cases(cases[cuts[n]], criterion))
     each = crew(engine, "cases", items, advance)
     new = [adder.add(criterion, found, total)[0] for found in each]
     bits |= setups.kernels_of(criterion).to_device(total)

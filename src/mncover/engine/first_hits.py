@@ -91,9 +91,9 @@ def cuts_at(contexts: Sequence[str], most_texts: int, most_contexts: int) -> lis
     >>> cuts_at(["a", "a", "b", "c", "c", "c"], 4, 2)
     [slice(0, 3, None), slice(3, 6, None)]
     """
-    cuts, start, inside = [], 0, 0
+    cuts, start, inside, before = [], 0, 0, ""
     for row, context in enumerate(contexts):
-        changed = row == start or context != contexts[row - 1]
+        changed, before = row == start or context != before, context
         if row - start == most_texts or inside + changed > most_contexts:
             cuts.append(slice(start, row))
             start, inside, changed = row, 0, True

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mncover.data.columns import Made
 from mncover.data.files import Unfinished
 from mncover.data.layout import Layout
 from mncover.data.places import free_disk, in_bytes
@@ -233,7 +234,8 @@ def calibrate(
     advance(ranges.texts)
     places = reference_places(len(texts), [states.shape[1] for states in ranges.pooled])
     cuts = cut_in_pieces(taps.subject, len(texts) - ranges.texts, CHUNK)
-    asked = list(_asked(texts, places, ranges.texts, cuts))
+    done = ranges.texts
+    asked = Made(len(cuts), lambda number: _asked(texts, places, done, cuts[number]))
     here = partial_of(_here, taps, setup, ranges, max_length, batch_size, advance)
     for found in (elsewhere or here)(asked):
         ranges = ranges.widened(found)
@@ -267,20 +269,20 @@ def _here(
 ) -> Iterator[Observed]:
     """Run texts in this process, the next of which are tokenised meanwhile."""
     bounds = ranges.on(setup.kernels)
+
+    def prepare(one: Asked) -> tuple[Piece, NDArray[np.int64]]:
+        return piece_of(taps.subject, one[0], max_length), one[1]
+
     with ahead(1 if taps.subject.answerer else len(asked)) as each:
-        pieces = each(lambda one: piece_of(taps.subject, one[0], max_length), asked)
-        for piece, (_, kept) in zip(pieces, asked, strict=True):
+        for piece, kept in each(prepare, asked):
             what = taps, setup, bounds, piece, kept
             yield observe(*what, max_length, batch_size, advance)
 
 
-def _asked(
-    texts: Sequence[Text], places: NDArray[np.int64], done: int, cuts: Sequence[slice]
-) -> Iterator[Asked]:
-    """Yield the texts of each cut behind those that are done, and which of them are kept."""
-    for cut in cuts:
-        start, stop = done + cut.start, min(len(texts), done + cut.stop)
-        yield texts[start:stop], places[(places >= start) & (places < stop)] - start
+def _asked(texts: Sequence[Text], places: NDArray[np.int64], done: int, cut: slice) -> Asked:
+    """Return the texts of a cut behind those that are done, and which of them are kept."""
+    start, stop = done + cut.start, min(len(texts), done + cut.stop)
+    return texts[start:stop], places[(places >= start) & (places < stop)] - start
 
 
 def observe(

@@ -6,7 +6,6 @@ filled. A finished context is packed in the background and leaves memory.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -16,15 +15,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from mncover.data.identity import Identity, Run
 from mncover.data.maps import Bits
+from mncover.data.memory import give_back
 from mncover.data.owners import NOT_OWNED, Owned
 from mncover.data.store import CoverageData
 from mncover.data.table import UNKNOWN, NewCells, Signatures, Table
+from mncover.data.texts import Alone
 from mncover.engine.answers import Added, Answered, Answers, first_of_each, judged_rows
 from mncover.engine.elsewhere import Sharded
 from mncover.engine.engine import Engine
 from mncover.engine.first_hits import FirstHits, InOrder, cuts_at, kernels_in_order, most_maps
 from mncover.engine.kernels.base import Array
-from mncover.engine.measure import Advance, Piece, measure, piece_size
+from mncover.engine.measure import MANY, Advance, Piece, measure, piece_size
 from mncover.engine.readers import Reader
 from mncover.engine.sample import Owning, SampleReader, Sampling
 from mncover.engine.shards import Adder, Shard
@@ -76,21 +77,20 @@ class Recorder:
         shards of an earlier call that were not added, as `waiting` yielded them.
         """
         firsts, which = first_of_each(rows)
-        run = bisect_left(firsts, done)
+        run = int(np.searchsorted(firsts, done))
         advance(len(rows) - done - (len(firsts) - run))
-        texts = [rows.texts[row] for row in firsts]
-        contexts = [rows.contexts[row] for row in firsts]
+        ran = rows if len(firsts) == len(rows) else rows.taken(firsts)
         answers = Answers(len(firsts), which)
         if run:
             answers.put(slice(run), Answered.in_rows(self.data.table, firsts[:run]))
-        owning = Owning(self.data, self.sampling, rows.texts[done:])
-        for n, add in self._steps(texts, contexts, advance, run, known or {}):
+        owning = Owning(self.data, self.sampling, rows.texts, done)
+        for n, add in self._steps(ran.texts, ran.contexts, advance, run, known or {}):
             now = slice(run, run + n)
             run = now.stop
-            rest = slice(done, firsts[run] if run < len(firsts) else len(rows))
-            part, places = rows.part(rest), np.array(firsts[now], dtype=np.int64) - done
+            rest = slice(done, int(firsts[run]) if run < len(firsts) else len(rows))
+            part, places = rows.part(rest), firsts[now].astype(np.int64) - done
             with self._all_or_nothing(self._copy(self.total)):
-                added = add(contexts[now])
+                added = add(ran.contexts[now])
                 answers.put(now, added.answered)
                 new = {name: np.zeros((2, len(part)), dtype=np.int64) for name in added.new}
                 for name, counts in added.new.items():
@@ -98,6 +98,8 @@ class Recorder:
                 owned = owning.add(len(part), places, added.sampled)
                 self._add_rows(part, *answers.of(which[rest]), new, owned)
             done += len(part)
+            if len(part) >= MANY:
+                give_back()
             yield done
 
     def _sampled(self, reader: Reader, texts: int) -> SampleReader:
@@ -110,8 +112,8 @@ class Recorder:
 
     def _steps(
         self,
-        texts: list[Text],
-        contexts: list[str],
+        texts: Sequence[Text],
+        contexts: Sequence[str],
         advance: Advance,
         done: int,
         known: Mapping[int, Sequence[Shard]],
@@ -139,8 +141,7 @@ class Recorder:
             readers[:] = [self._sampled(reader, n)]
             return readers[0]
 
-        cases = [[text] for text in texts]
-        for window in self.engine.windows(cases, advance, wrap=wrap, done=done):
+        for window in self.engine.windows(Alone(texts), advance, wrap=wrap, done=done):
             yield len(window.texts), partial(self._walk, window, readers[0])
 
     def _walk(self, window: Window, reader: SampleReader, contexts: Sequence[str]) -> Added:

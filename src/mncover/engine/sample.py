@@ -14,6 +14,7 @@ from torch import Tensor
 
 from mncover.criteria.base import ALL, HIDDEN, Group
 from mncover.criteria.binned import BINS
+from mncover.data.columns import taken
 from mncover.data.layout import Kind
 from mncover.data.owners import (
     NOT_OWNED,
@@ -28,6 +29,7 @@ from mncover.data.owners import (
 )
 from mncover.data.store import CoverageData
 from mncover.data.table import UNKNOWN
+from mncover.data.texts import first_equal
 from mncover.engine.batches import Batch, Rows, fetched, on_device
 from mncover.engine.ranges import Ranges
 from mncover.engine.signatures import PoolReader
@@ -192,17 +194,17 @@ class Owning:
     """Finds the owners of texts that are added to data in order, chunk by chunk.
 
     A copy of an earlier text is owned by the first such text, whoever owned that one's cells.
-    `texts` are all that will be added.
+    `texts` are all that will be added, behind the first `done`.
     """
 
-    def __init__(self, data: CoverageData, sampling: Sampling, texts: Sequence[Text]) -> None:
+    def __init__(
+        self, data: CoverageData, sampling: Sampling, texts: Sequence[Text], done: int = 0
+    ) -> None:
         self.data, self.sampling = data, sampling
         self._done = data.n_rows
-        first: dict[Text, int] = {}
-        every = enumerate(chain(data.each_text(), texts))
-        rows = (first.setdefault(text, row) for row, text in every)
-        self._firsts = np.fromiter(rows, np.int64, self._done + len(texts))
-        self._outside = np.full(len(self._firsts), np.nan)
+        left = taken(texts, np.arange(done, len(texts)))
+        self._firsts = first_equal(chain(data.each_text(), left))
+        self._outside = np.full(len(self._firsts), np.nan, np.float32)
         self._outside[: self._done] = data.column("outside")
 
     def add(self, n: int, run: Rows, blocks: Sequence[Block]) -> Owned:

@@ -49,12 +49,14 @@ class SuiteRun:
         if run not in data.runs:
             data.runs.append(run)
         if self.outline is not None:
-            data.outlines[run.id] = self.outline.to_json()
+            data.outlines[run.id] = self.outline.in_columns()
         recorder = Recorder(self.engine, data, run)
         ahead = Ahead(self.output, run.id, self.engine, self.unfinished.say)
         with self.unfinished.announced():
             self._record(recorder, data.n_rows, ahead)
         recorder.close()
+        if self.outline is not None:
+            data.outlines[run.id] = self.outline.to_json()
         data.meetings = drawn_meetings(self.engine, data)
         datafile.write(data, self.output)
         self.unfinished.remove()

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import repeat
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mncover.criteria.base import Group
+from mncover.data.texts import Alone
 from mncover.engine.batches import Rows, Tokens, ahead, distinct
 from mncover.engine.kernels.base import Array, spare_bytes
 from mncover.engine.measure import Advance, measure
@@ -97,14 +99,20 @@ class Windows:
         With `whole` there is one window, however large. The first `done` cases are left out; the
         windows behind them are those that there are without.
         """
-        parts = [list(cases)] if whole and cases else list(by_number(cases))
-        while parts and len(parts[0]) <= done:
-            done -= len(parts.pop(0))
+        parts = [slice(0, len(cases))] if whole and len(cases) else list(by_number(cases))
+        while parts and parts[0].stop - parts[0].start <= done:
+            first = parts.pop(0)
+            done -= first.stop - first.start
+
+        def prepare(part: slice) -> tuple[Sequence[Sequence[Text]], list[Text], Tokens]:
+            mine = cases[part]
+            return mine, *self._tokenised(mine)
+
         setups = self.setups
         at_once = 1 if self.taps.subject.answerer else len(parts)  # tokens may come from the model
         with Spool(setups.kernels, setups.layouts) as spool, ahead(at_once) as each:
             encode = EncodeReader(setups.each, spool)
-            for part, (texts, tokens) in zip(parts, each(self._tokenised, parts), strict=True):
+            for part, texts, tokens in each(prepare, parts):
                 for every in self._by_bytes(part, tokens, whole):
                     rows, done = every[done:], max(0, done - len(every))
                     if not rows:
@@ -115,7 +123,7 @@ class Windows:
                     window = (local, texts[start:stop], tokens.take(range(start, stop)))
                     yield Window(*window, *self._measured(*window[1:], encode, advance))
 
-    def _tokenised(self, cases: list[Sequence[Text]]) -> tuple[list[Text], Tokens]:
+    def _tokenised(self, cases: Sequence[Sequence[Text]]) -> tuple[list[Text], Tokens]:
         texts = [text for case in cases for text in case]
         return texts, self.taps.subject.encode(texts, self.setups.settings.max_length)
 
@@ -152,15 +160,14 @@ class Windows:
             yield part
 
 
-def by_number(cases: Sequence[Sequence[Text]]) -> Iterator[list[Sequence[Text]]]:
+def by_number(cases: Sequence[Sequence[Text]]) -> Iterator[slice]:
     """Yield runs of cases with about `WINDOW_TEXTS` texts together."""
-    part: list[Sequence[Text]] = []
-    n = 0
-    for case in cases:
-        part.append(case)
-        n += len(case)
+    start = n = 0
+    sizes = repeat(1, len(cases)) if isinstance(cases, Alone) else map(len, cases)
+    for stop, size in enumerate(sizes, start=1):
+        n += size
         if n >= WINDOW_TEXTS:
-            yield part
-            part, n = [], 0
-    if part:
-        yield part
+            yield slice(start, stop)
+            start, n = stop, 0
+    if start < len(cases):
+        yield slice(start, len(cases))

@@ -55,7 +55,7 @@ def named_sets(files: Iterable[Rows]) -> dict[str, list[Text]]:
         name = "" if rows.path is None else rows.path.name.split(".")[0]
         if name in found:
             raise SettingsError(f"two sets are called {name!r}: rename one of the files.")
-        found[name] = rows.texts
+        found[name] = list(rows.texts)
     return found
 
 

@@ -75,7 +75,7 @@ def _answered(data: CoverageData, runs: Sequence[int], cases: int) -> Answered:
     for outline, outcome, _ in judged_cases(data, runs):
         sizes = np.cumsum([0, *map(len, outline.cases)])
         start = sizes[[test.name for test in outline.tests].index(outcome.test.name)]
-        mine: tuple[Case, ...] = outcome.test.cases
+        mine: Sequence[Case] = outcome.test.cases
         places = start + np.array(outcome.places or range(len(mine)), dtype=np.int64)
         run[places], verdicts[places], folds[places] = True, outcome.verdicts, folds_of(mine)
     return Answered(run, verdicts, folds)

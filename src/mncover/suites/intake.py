@@ -27,7 +27,7 @@ Columns = dict[Any, Callable[[], Iterable[Any]]]
 
 def given_texts(given: Any, text: str | None = None, pair: str | None = None) -> list[Text]:
     """Return texts as a list; `text` and `pair` name the columns of a table."""
-    return given_rows(given, Fields(text, pair)).texts
+    return list(given_rows(given, Fields(text, pair)).texts)
 
 
 def given_cases(given: Any, text: str | None = None, pair: str | None = None) -> list[list[Text]]:
@@ -77,7 +77,7 @@ def given_sets(
 
 def given_pool(
     given: Any, fields: Fields, labels: Sequence[Any] | None, classes: Sequence[str]
-) -> tuple[list[Text], list[int] | None]:
+) -> tuple[Sequence[Text], Sequence[int] | None]:
     """Return texts to calibrate on, and their class numbers if they are known.
 
     Labels that a table happens to have are left out if they are not the model's classes.

@@ -12,11 +12,14 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, ClassVar, Literal, get_args
 
+from mncover.data.columns import Pairs
 from mncover.data.schema import OneOf, Whole, check_shape
 from mncover.errors import SchemaError, SettingsError, TextError
 from mncover.suites.answers import KINDS as ANSWERS
 from mncover.suites.answers import AnswerExpectation
 from mncover.suites.answers import Label as Label
+from mncover.suites.cases import Case as Case
+from mncover.suites.cases import CaseColumn
 from mncover.suites.expectations import Expectation, is_class
 from mncover.types import Text, brief
 
@@ -34,14 +37,6 @@ def expectation_from_json(value: Any) -> Expectation | AnswerExpectation:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
-    """Texts that are judged together, and the correct class, or answer, if one is needed."""
-
-    texts: tuple[Text, ...]
-    label: Label = None
-
-
-@dataclass(frozen=True, slots=True)
 class Test:
     """A named list of cases with one expectation."""
 
@@ -50,14 +45,26 @@ class Test:
     name: str
     kind: Kind
     expectation: Expectation | AnswerExpectation
-    cases: tuple[Case, ...]
+    cases: Sequence[Case]  # of a suite that was read, on disk
     capability: str = ""
     description: str = ""
 
     @property
     def texts(self) -> int:
         """How many texts the test has."""
-        return sum(len(case.texts) for case in self.cases)
+        return sum(self.sizes)
+
+    @property
+    def sizes(self) -> Sequence[int]:
+        """How many texts each case has."""
+        cases = self.cases
+        return cases.sizes if isinstance(cases, CaseColumn) else [len(c.texts) for c in cases]
+
+    @property
+    def labels(self) -> Sequence[Label]:
+        """The label of each case."""
+        cases = self.cases
+        return cases.labels if isinstance(cases, CaseColumn) else [case.label for case in cases]
 
     @classmethod
     def from_json(cls, row: dict[str, Any]) -> Test:
@@ -167,14 +174,14 @@ class Outline:
     labels: tuple[str, ...]
     classes: How
     tests: tuple[Test, ...]  # without cases
-    cases: tuple[tuple[tuple[int, Label], ...], ...]  # per case: number of texts, and label
+    cases: tuple[Sequence[tuple[int, Label]], ...]  # per case: number of texts, and label
     plan: dict[str, Any] | None = None
 
     @classmethod
     def of(cls, suite: Suite, classes: How = "auto") -> Outline:
         """Return the outline of a suite."""
         tests = tuple(replace(test, cases=()) for test in suite.tests)
-        cases = tuple(tuple((len(c.texts), c.label) for c in t.cases) for t in suite.tests)
+        cases = tuple(Pairs(test.sizes, test.labels) for test in suite.tests)
         return cls(suite.labels, classes, tests, cases, suite.plan)
 
     @property
@@ -195,10 +202,19 @@ class Outline:
 
     def to_json(self) -> dict[str, Any]:
         """Return the outline as plain values."""
+        found = self.in_columns()
+        for test in found["tests"]:
+            right = [list(label) if isinstance(label, tuple) else label for label in test["right"]]
+            test |= {"sizes": list(test["sizes"]), "right": right}
+        return found
+
+    def in_columns(self) -> dict[str, Any]:
+        """Return the same, with columns in the place of long lists where there are some."""
         tests = []
         for test, cases in zip(self.tests, self.cases, strict=True):
-            right = [list(label) if isinstance(label, tuple) else label for _, label in cases]
-            tests.append(test.to_json() | {"sizes": [size for size, _ in cases], "right": right})
+            sizes = cases.first if isinstance(cases, Pairs) else [size for size, _ in cases]
+            right = cases.second if isinstance(cases, Pairs) else [label for _, label in cases]
+            tests.append(test.to_json() | {"sizes": sizes, "right": right})
         plan = {} if self.plan is None else {"plan": self.plan}
         return {"labels": list(self.labels), "classes": self.classes, "tests": tests, **plan}
 

@@ -10,13 +10,14 @@ import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
+from mncover.data.columns import Coded, Places
 from mncover.data.table import UNKNOWN
 from mncover.errors import SettingsError
 from mncover.suites.expression import parse
 from mncover.suites.rows import Rows
 from mncover.types import suggestion
-
-_Case = tuple[str, int]  # the name of its test, and its number in the suite or file
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,18 +35,23 @@ class Part:
 
     def of(self, rows: Rows) -> Rows:
         """Return the part of a suite's rows; all of them if that is what is asked for."""
-        cases = _cases(rows)
-        every = list(dict.fromkeys(cases))
-        names = self._names(rows, list(dict.fromkeys(name for name, _ in every)))
-        mine = [case for case in every if case[0] in names]
+        if self == Part(seed=self.seed):
+            return rows
+        tests = Coded.of(rows.contexts)
+        test = tests.ranks().astype(np.int64)
+        case = _cases(rows, test)
+        known = list(dict.fromkeys(tests))
+        names = self._names(rows, known)
+        _, every = np.unique(case, return_index=True)  # where each case begins
+        every.sort()
+        mine = every[np.array([name in names for name in known])[test[every]]]
         drawn = self.limit is not None and self.limit < len(mine)
         if self.limit is not None and drawn:
-            mine = sample(mine, self.limit, self.seed)
+            mine = mine[sample(test[mine], self.limit, self.seed)]
         if len(mine) == len(every):
             return rows
-        taken, how = set(mine), "; ".join(self._how(drawn))
-        chosen = f"{len(mine):,} of {len(every):,} cases ({how})"
-        part = rows.taken([row for row, case in enumerate(cases) if case in taken])
+        chosen = f"{len(mine):,} of {len(every):,} cases ({'; '.join(self._how(drawn))})"
+        part = rows.taken(np.flatnonzero(np.isin(case, case[mine])))
         return replace(part, chosen=chosen, whole=len(rows))
 
     def _names(self, rows: Rows, known: Sequence[str]) -> set[str]:
@@ -75,23 +81,24 @@ class Part:
             yield f"--limit {self.limit}: {share}, seed {self.seed}"
 
 
-def _cases(rows: Rows) -> list[_Case]:
-    """Return the case of every row."""
-    numbered = zip(rows.contexts, rows.cases, rows.indices, strict=True)
-    return [(name, index if case == UNKNOWN else case) for name, case, index in numbered]
+def _cases(rows: Rows, test: Places) -> Places:
+    """Return for every row a number that tells its case from all others."""
+    case, index = np.asarray(rows.cases), np.asarray(rows.indices)
+    number = np.where(case == UNKNOWN, index, case)
+    cases: Places = test * (number.max(initial=0) + 1) + number
+    return cases
 
 
-def sample(cases: Sequence[_Case], n: int, seed: int) -> list[_Case]:
+def sample(tests: Places, n: int, seed: int) -> Places:
     """Draw n cases at random, in proportion to the sizes of the tests; each is equally likely.
 
+    `tests` has the test of each case as a number; the places of those drawn are returned, in order.
     The cases are shuffled within their test, the tests are put one after the other, and every
-    len(cases) / n-th case is taken, from a random start on. So a test has as many as its share,
+    len(tests) / n-th case is taken, from a random start on. So a test has as many as its share,
     rounded up or down.
     """
     draw = random.Random(seed).random  # the one method that never changes between Pythons
-    start = int(draw() * len(cases))
-    order = {name: place for place, name in enumerate(dict.fromkeys(name for name, _ in cases))}
-    keys = {case: (order[case[0]], draw()) for case in cases}
-    shuffled = sorted(cases, key=keys.__getitem__)
-    taken = {shuffled[(start + i * len(cases)) // n] for i in range(n)}
-    return [case for case in cases if case in taken]
+    start = int(draw() * len(tests))
+    keys = np.fromiter((draw() for _ in range(len(tests))), np.float64, len(tests))
+    shuffled = np.lexsort((keys, tests))
+    return np.sort(shuffled[(start + np.arange(n) * len(tests)) // n])

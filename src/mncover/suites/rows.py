@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, chain, groupby, pairwise, repeat
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mncover.data.columns import Coded, Coder, Column, Numbers, small, taken
+from mncover.data.jsonpieces import json_pieces
 from mncover.data.table import UNKNOWN
+from mncover.data.texts import TextFile
 from mncover.errors import TextError
 from mncover.suites.answers import AnswerExpectation
+from mncover.suites.cases import Case, all_texts, written
 from mncover.suites.expectations import is_class
-from mncover.suites.model import Case, Outline, Suite, Test
+from mncover.suites.model import Outline, Suite, Test
 from mncover.types import Text, counted
 
 _COLUMNS = ("texts", "contexts", "labels", "indices", "cases", "lines")
@@ -35,7 +43,9 @@ class ClassNumber(int):
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Parallel lists with one entry per text, and where the texts come from.
+    """Parallel sequences with one entry per text, and where the texts come from.
+
+    They are columns if the texts come from a file or a suite, else lists.
 
     Labels are as given (None if unknown) until `numbered` makes them class numbers. `indices` are
     places in the file or suite, `cases` the number of the test case, or -1. `lines` is empty
@@ -44,9 +54,9 @@ class Rows:
     there are in all.
     """
 
-    texts: list[Text]
-    contexts: list[str]
-    labels: list[Any]
+    texts: Sequence[Text]
+    contexts: Sequence[str]
+    labels: Sequence[Any]
     indices: Sequence[int]
     cases: Sequence[int]
     path: Path | None = None
@@ -69,32 +79,38 @@ class Rows:
             )
         if isinstance(labels, str) or not isinstance(labels, Iterable | None):
             raise TextError(f"labels must be a list of one per text, got {labels!r}.")
-        contexts = [context] * len(texts) if isinstance(context, str) else list(context)
-        given = [None] * len(texts) if labels is None else list(labels)
-        for what, values in (("context", contexts), ("label", given)):
+        n = len(texts)
+        contexts = Coded.same(context, n) if isinstance(context, str) else list(context)
+        given = Coded.same(None, n) if labels is None else list(labels)
+        both: tuple[tuple[str, Sequence[Any]], ...] = ("context", contexts), ("label", given)
+        for what, values in both:
             if len(values) != len(texts):
                 raise TextError(
                     f"got {counted(len(texts), 'text')} but {counted(len(values), what)}."
                 )
         if wrong := [c for c in contexts if not isinstance(c, str)]:
             raise TextError(f"a context must be a string, got {wrong[0]!r}.")
-        return cls(list(texts), contexts, given, range(len(texts)), [UNKNOWN] * len(texts))
+        known = texts if isinstance(texts, Column) else list(texts)
+        return cls(known, contexts, given, range(n), Numbers.same(UNKNOWN, n))
 
     @classmethod
     def of_suite(cls, path: Path, suite: Suite) -> Rows:
         """Return the texts of a test suite; each test is a context."""
-        sizes = [len(case.texts) for test in suite.tests for case in test.cases]
-        contexts = [name for test in suite.tests for name in repeat(test.name, test.texts)]
-        rows = cls.make(list(suite.each_text()), contexts)
-        numbers = list(chain.from_iterable(map(repeat, range(len(sizes)), sizes)))
-        return replace(rows, cases=numbers, path=path, suite=suite)
+        texts, sizes = all_texts([test.cases for test in suite.tests]), array("i")
+        for test in suite.tests:
+            sizes.extend(test.sizes)
+        numbers = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
+        names, each = [test.name for test in suite.tests], [test.texts for test in suite.tests]
+        contexts = Coded(names, np.repeat(np.arange(len(names), dtype=np.uint16), each))
+        labels, n = Coded[Any].same(None, len(texts)), len(texts)
+        return cls(texts, contexts, labels, range(n), Numbers(numbers), path, suite=suite)
 
     def __len__(self) -> int:
         return len(self.texts)
 
     def place(self, row: int) -> str:
         """Return where a text comes from, for messages."""
-        where = f"line {self.lines[row]}" if self.lines else f"text {self.indices[row]}"
+        where = f"line {self.lines[row]}" if len(self.lines) else f"text {self.indices[row]}"
         return where if self.path is None else f"{self.path}, {where}"
 
     @property
@@ -106,11 +122,15 @@ class Rows:
             f"[{encode(text)}, {'null' if label is None else encode(label)}, {contexts[name]}]\n"
             for text, label, name in zip(self.texts, self.labels, self.contexts, strict=True)
         )
-        digest = hashlib.sha256("".join(lines).encode("ascii"))
+        digest = hashlib.sha256()
+        for line in lines:
+            digest.update(line.encode("ascii"))
         if self.suite is not None:
-            digest.update(json.dumps(Outline.of(self.suite).to_json()).encode("ascii"))
+            for piece in json_pieces(Outline.of(self.suite).in_columns()):
+                digest.update(piece)
         if self.chosen:  # the same text may stand in two places
-            digest.update(json.dumps(list(self.indices)).encode("ascii"))
+            for piece in json_pieces(self.indices):
+                digest.update(piece)
         return digest.hexdigest()
 
     @property
@@ -120,39 +140,77 @@ class Rows:
 
     def numbered(self, class_names: Sequence[str]) -> Rows:
         """Return the rows with class numbers as labels, -1 where the class is unknown."""
-        return replace(self, labels=label_numbers(self.labels, class_names, self.place))
+        if not isinstance(self.labels, Coded):
+            return replace(self, labels=label_numbers(self.labels, class_names, self.place))
+
+        def number(row: int, label: Any) -> int:
+            return label_numbers([label], class_names, lambda _: self.place(row))[0]
+
+        return replace(self, labels=self.labels.mapped(number))
 
     def without_cases(self) -> Rows:
         """Return the rows as texts that belong to no test case."""
-        return replace(self, cases=[UNKNOWN] * len(self), suite=None)
+        return replace(self, cases=Numbers.same(UNKNOWN, len(self)), suite=None)
 
     def part(self, part: slice) -> Rows:
-        """Return some of the rows."""
+        """Return some of the rows, all of which are then in memory."""
         return replace(self, **{name: getattr(self, name)[part] for name in _COLUMNS})
 
     def by_context(self) -> Rows:
         """Return the rows grouped by context, in the order in which contexts first appear."""
-        places = {name: place for place, name in enumerate(dict.fromkeys(self.contexts))}
-        return self.taken(sorted(range(len(self)), key=lambda row: places[self.contexts[row]]))
+        ranks = Coded.of(self.contexts).ranks()
+        grouped = bool((ranks[1:] >= ranks[:-1]).all())
+        return self if grouped else self.taken(np.argsort(ranks, kind="stable"))
 
-    def taken(self, rows: Sequence[int]) -> Rows:
+    def taken(self, rows: ArrayLike) -> Rows:
         """Return the given rows, in the given order."""
+        places = small(rows)
         columns = [(name, getattr(self, name)) for name in _COLUMNS]
-        found: dict[str, Any] = {name: [v[row] for row in rows] for name, v in columns if v}
+        found: dict[str, Any] = {name: taken(v, places) for name, v in columns if len(v)}
         return replace(self, **found)
 
-    def runs_of_contexts(self) -> list[Rows]:
-        """Return the rows cut wherever the context changes."""
-        sizes = [len(list(run)) for _, run in groupby(self.contexts)]
-        return [self.part(slice(a, b)) for a, b in pairwise(accumulate(sizes, initial=0))]
+    def cuts_of_contexts(self) -> list[tuple[int, int]]:
+        """Return the places between which the context does not change."""
+        ranks = Coded.of(self.contexts).ranks()
+        cuts = [0, *(np.flatnonzero(ranks[1:] != ranks[:-1]) + 1).tolist(), len(self)]
+        return list(pairwise(cuts)) if len(self) else []
+
+    def runs_of_contexts(self) -> Iterator[Rows]:
+        """Yield the rows cut wherever the context changes."""
+        return (self.taken(np.arange(*cut)) for cut in self.cuts_of_contexts())
+
+
+class RowWriter:
+    """Makes the rows of a file of texts, text by text."""
+
+    def __init__(self) -> None:
+        self._texts, self._lines = TextFile(), array("q")
+        self._labels, self._contexts = Coder[Any](), Coder[str]()
+
+    def add(self, line: int, text: Text, label: Any, context: str) -> None:
+        """Add the text of a line to the end."""
+        self._texts.add(text)
+        self._lines.append(line)
+        self._labels.add(label)
+        self._contexts.add(context)
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def rows(self, path: Path) -> Rows:
+        """Return what was added."""
+        columns = self._texts.texts(), self._contexts.column(), self._labels.column()
+        unknown, lines = Numbers.same(UNKNOWN, len(self)), Numbers(small(self._lines))
+        return Rows(*columns, range(len(self)), unknown, path, lines)
 
 
 def judged_texts(rows: Rows) -> Rows:
     """Return texts of a file as a suite: each is a case that the user's function judges."""
-    ordered, tests = rows.by_context(), []
-    for part in ordered.runs_of_contexts():
+    file, tests = TextFile(), []
+    for part in rows.by_context().runs_of_contexts():
         each = zip(part.texts, part.labels, strict=True)
-        cases = tuple(Case((text,), label if is_class(label) else None) for text, label in each)
+        labelled = (Case((text,), label if is_class(label) else None) for text, label in each)
+        cases = written(labelled, file)
         tests.append(Test(part.contexts[0], "MFT", AnswerExpectation("judge"), cases))
     return Rows.of_suite(rows.path or Path("texts"), Suite(tuple(tests)))
 

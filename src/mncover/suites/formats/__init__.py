@@ -6,7 +6,6 @@ A new format is one new file beside this one and one line in a registry below.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from mncover.suites.formats import checklist, harness_samples, hub, jsonlines, p
 from mncover.suites.formats.collecting import Collected
 from mncover.suites.formats.records import Fields, Record, SuiteFormat, TextFormat
 from mncover.suites.model import Suite
-from mncover.suites.rows import Rows
+from mncover.suites.rows import Rows, RowWriter
 from mncover.types import Text, counted, shorten
 
 TEXT_FORMATS: dict[str, TextFormat] = {
@@ -85,7 +84,7 @@ def read_texts(path: Path, fields: Fields | None = None, limit: int | None = Non
     A file without a context field is one context, named after the file. Errors name the file, the
     line and the field.
     """
-    found: list[tuple[int, Text, Any, str]] = []
+    found = RowWriter()
     chosen: Fields | None = None
     context = path.name.split(".")[0]
     for line, record in read_records(path):
@@ -93,13 +92,12 @@ def read_texts(path: Path, fields: Fields | None = None, limit: int | None = Non
             break
         try:
             chosen = chosen or records.choose_fields(record, fields or Fields())
-            found.append((line, *records.pick(record, chosen, context)))
+            found.add(line, *records.pick(record, chosen, context))
         except TextError as error:
             raise TextError(f"{path}, line {line}: {error}") from None
-    if not found:
+    if not len(found):
         raise TextError(f"{path}: the file holds no text.")
-    lines, texts, labels, contexts = map(list, zip(*found, strict=True))
-    return replace(Rows.make(texts, contexts, labels), path=path, lines=lines)
+    return found.rows(path)
 
 
 def read_records(path: Path) -> Iterator[Record]:

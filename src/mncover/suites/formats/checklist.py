@@ -9,18 +9,20 @@ from __future__ import annotations
 import gzip
 import io
 import tarfile
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from mncover.data.files import read_toml
 from mncover.data.gzipped import DAMAGED
 from mncover.data.limits import BYTES, most_bytes
+from mncover.data.memory import give_back
+from mncover.data.texts import TextFile
 from mncover.errors import LimitError, TextError
+from mncover.suites.cases import Case, written
 from mncover.suites.expectations import Expectation, is_class
 from mncover.suites.formats.records import SuiteFormat
 from mncover.suites.formats.safepickle import DIR, INV, MFT, Bag, load_inert
-from mncover.suites.model import Case, Kind, Label, Suite, Test
+from mncover.suites.model import Kind, Label, Suite, Test
 from mncover.types import Text, are_texts, brief
 
 # An archive may unpack to this many bytes, or so many times its own size: each byte of a pickle
@@ -90,12 +92,15 @@ def _suite(bag: Bag) -> Suite:
         raise TextError("the suite has no tests.")
     if wrong := [name for name in tests if not isinstance(name, str | int)]:
         raise TextError(f"a test must have a name, got {brief(wrong[0])}.")
-    made = tuple(_test(str(name), test, info.get(name)) for name, test in tests.items())
-    texts = chain.from_iterable(case.texts for test in made for case in test.cases)
-    return Suite(made, PARAPHRASE_LABELS if tuple in {*map(type, texts)} else SENTIMENT_LABELS)
+    file = TextFile()
+    # Each is forgotten once its texts are in the file.
+    made = tuple(_test(str(name), tests.pop(name), info.get(name), file) for name in list(tests))
+    pairs = any(isinstance(text, tuple) for text in file.texts())
+    give_back()
+    return Suite(made, PARAPHRASE_LABELS if pairs else SENTIMENT_LABELS)
 
 
-def _test(name: str, bag: Any, info: Any) -> Test:
+def _test(name: str, bag: Any, info: Any, file: TextFile) -> Test:
     if type(bag) not in KINDS:
         raise TextError(f"the test {name!r} has an unknown type.")
     kind, given = KINDS[type(bag)], info if isinstance(info, dict) else {}
@@ -104,7 +109,8 @@ def _test(name: str, bag: Any, info: Any) -> Test:
         raise TextError(f"the test {name!r} has no cases.")
     expectation = expectation_of(name, kind)
     labels = _labels(name, bag.values.get("labels"), len(data), expectation)
-    cases = tuple(Case(_texts(name, row), label) for row, label in zip(data, labels, strict=True))
+    each = zip(data, labels, strict=True)
+    cases = written((Case(_texts(name, row), label) for row, label in each), file)
     said = (given.get(key) or bag.values.get(key) for key in ("capability", "description"))
     capability, about = (one if isinstance(one, str) else "" for one in said)
     return Test(name, kind, expectation, cases, capability, "" if about == TODO else about)

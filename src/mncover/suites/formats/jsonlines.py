@@ -11,10 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from mncover.data.texts import TextFile
 from mncover.errors import TextError
+from mncover.suites.cases import Case, CaseWriter
 from mncover.suites.expectations import is_class
 from mncover.suites.formats.records import PLAIN, Record, SuiteFormat, TextFormat, write_content
-from mncover.suites.model import Case, Suite, Test, known_plan
+from mncover.suites.model import Suite, Test, known_plan
 from mncover.suites.seal import check_seal, sealed
 from mncover.types import Text, are_texts, brief
 
@@ -63,40 +65,41 @@ def read_suite(path: Path) -> Suite:
     """Read a suite; every error names the file and the line."""
     labels: tuple[str, ...] = ()
     plan: dict[str, Any] | None = None
-    tests: list[tuple[Test, list[Case]]] = []
+    tests: list[tuple[Test, CaseWriter]] = []
+    file = TextFile()
     for number, row in read_json_lines(path):
         try:
             if isinstance(row, dict) and "suite" in row:
                 labels, plan = _suite_row(row)
             else:
-                _add_row(row, tests)
+                _add_row(row, tests, file)
         except TextError as error:
             raise TextError(f"{path}, line {number}: {error}") from None
-    empty = [test.name for test, cases in tests if not cases]
+    empty = [test.name for test, cases in tests if not len(cases)]
     if empty or not tests:
         what = f"the test {empty[0]!r} has no cases" if empty else "the file has no tests"
         raise TextError(f"{path}: {what}.")
     try:
-        made = tuple(replace(test, cases=tuple(cases)) for test, cases in tests)
+        made = tuple(replace(test, cases=cases.cases()) for test, cases in tests)
         return check_seal(Suite(made, labels, plan))
     except TextError as error:
         raise TextError(f"{path}: {error}") from None
 
 
-def _add_row(row: Any, tests: list[tuple[Test, list[Case]]]) -> None:
+def _add_row(row: Any, tests: list[tuple[Test, CaseWriter]], file: TextFile) -> None:
     """Add a test, or a case of the last test."""
     if not isinstance(row, dict):
         raise TextError(f"expected an object, got {brief(row)}.")
     if row.get("test") == "":
         raise TextError("'test' must not be empty.")
     if "test" in row:
-        tests.append((Test.from_json(row), []))
+        tests.append((Test.from_json(row), CaseWriter(file)))
     elif "case" not in row:
         raise TextError("a line must have 'suite', 'test' or 'case'.")
     elif not tests:
         raise TextError("a case comes before any test.")
     else:
-        tests[-1][1].append(_case(row))
+        tests[-1][1].add(_case(row))
 
 
 def is_suite(path: Path) -> bool:
