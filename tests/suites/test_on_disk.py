@@ -57,6 +57,13 @@ def test_a_suite_on_disk_is_the_suite(tests: list[list[Case]], files: int) -> No
     assert here.by_context() is here  # grouped as it is: nothing is copied
 
 
+def test_a_suite_may_have_more_tests_than_two_bytes_can_count() -> None:
+    cases = [[Case((f"text {number}",))] for number in range(66_000)]
+    rows = Rows.of_suite(Path("s.jsonl"), suite_of(*cases, on_disk=True))
+    assert rows.contexts[65_999] == "t65999"
+    assert len(set(rows.contexts)) == 66_000
+
+
 @given(CASES, st.data())
 def test_cases_at_any_places_are_those_of_the_list(cases: list[Case], data: st.DataObject) -> None:
     file = TextFile()

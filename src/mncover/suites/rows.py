@@ -101,7 +101,8 @@ class Rows:
             sizes.extend(test.sizes)
         numbers = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
         names, each = [test.name for test in suite.tests], [test.texts for test in suite.tests]
-        contexts = Coded(names, np.repeat(np.arange(len(names), dtype=np.uint16), each))
+        codes = np.arange(len(names), dtype=np.min_scalar_type(len(names)))
+        contexts = Coded(names, np.repeat(codes, each))
         labels, n = Coded[Any].same(None, len(texts)), len(texts)
         return cls(texts, contexts, labels, range(n), Numbers(numbers), path, suite=suite)
 
