@@ -1,4 +1,7 @@
-"""Byte strings in a temporary file, so that they do not stay in memory."""
+"""Byte strings in a temporary file, so that they do not stay in memory.
+
+A few of them do stay: where there is little to keep, no file is made.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,8 @@ from threading import Lock
 from mncover.data.threads import WORKERS
 from mncover.data.writing import naming_temporary
 
+IN_MEMORY = 2**16  # bytes of a store that has no file yet
+
 Place = tuple[int, int]  # where a byte string is: offset and size
 Blob = Place | Future[Place]
 
@@ -19,7 +24,8 @@ class BlobStore:
     """Keeps byte strings in an unnamed temporary file."""
 
     def __init__(self) -> None:
-        self._file = tempfile.TemporaryFile(prefix="mncover-")  # noqa: SIM115 (lives as long as the store)
+        # It lives as long as the store, so there is no `with`.
+        self._file = tempfile.SpooledTemporaryFile(IN_MEMORY, prefix="mncover-")  # noqa: SIM115
         self._lock = Lock()
         self._pool: ThreadPoolExecutor | None = None
         self._coming: deque[Future[Place]] = deque()
@@ -27,8 +33,8 @@ class BlobStore:
     def put(self, data: bytes) -> Place:
         """Keep a byte string."""
         with self._lock, naming_temporary():
-            offset = self._file.seek(0, 2)
-            return offset, self._file.write(data)
+            self._file.seek(0, 2)
+            return self._file.tell(), self._file.write(data)
 
     def put_made(self, make: Callable[[], bytes]) -> Future[Place]:
         """Keep a byte string that is made in the background.
@@ -44,6 +50,6 @@ class BlobStore:
     def get(self, blob: Blob) -> bytes:
         """Give a byte string back, once it is there."""
         offset, size = blob.result() if isinstance(blob, Future) else blob
-        with self._lock:
+        with self._lock, naming_temporary():  # what was written before may only now reach the disk
             self._file.seek(offset)
             return self._file.read(size)
