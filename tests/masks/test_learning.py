@@ -15,11 +15,12 @@ import torch
 
 from mncover.data import files as resume
 from mncover.data.files import Unfinished
+from mncover.engine import gating as gating_module
 from mncover.engine.batches import batches_by_length
 from mncover.engine.loading import fingerprint_model
 from mncover.engine.subject import Subject
 from mncover.errors import MaskError, SettingsError, TextError
-from mncover.masks.cut import RAMP
+from mncover.masks.draws import PAIRS_FIRST, Stage
 from mncover.masks.learning import Learner, frozen, learn_masks
 from mncover.masks.masks import Masks
 from mncover.masks.settings import LearningSettings, chosen_settings
@@ -32,6 +33,7 @@ MESSAGES = replace(LearningSettings.messages(), **SMALL)
 WAYS = pytest.mark.parametrize("settings", [QUICK, MESSAGES], ids=["attention", "messages"])
 CLASSIFIERS = ["bert", "roberta", "distilbert", "albert", "electra", "deberta", "modernbert"]
 CLASSIFIERS += ["llama_classifier", "bart_classifier"]
+WORDS = {"word_hidden", "word_weight", "word_bias"}
 GATED = [name for name in CLASSIFIERS if name not in ("deberta", "bart_classifier")]
 
 
@@ -88,17 +90,26 @@ def test_learning_leaves_the_model_bit_for_bit_as_it_was(
     assert 0 <= masks.facts["held-out fidelity"] <= 1
 
 
-@WAYS
-def test_gradients_reach_the_whole_layer_and_nothing_else(settings: LearningSettings) -> None:
+@pytest.mark.parametrize(
+    ("settings", "done", "learnt"),
+    [
+        (MESSAGES, 0.0, {"pair_logits", "message", *WORDS}),
+        (QUICK, 0.0, {"pair_logits", "pair_words"}),
+        (QUICK, PAIRS_FIRST, WORDS),
+    ],
+    ids=["messages", "pairs in attention", "words in attention"],
+)
+def test_gradients_reach_all_that_a_stage_learns_and_nothing_else(
+    settings: LearningSettings, done: float, learnt: set[str]
+) -> None:
     learner = learner_of(settings)
     with frozen(learner.subject):
         before = {n: p.detach().clone() for n, p in learner.layer.named_parameters()}
         for number in range(3):  # the first step moves the network's last layer away from zero
-            learner.step(learner._steps()[number], number, 0.0)
+            learner.step(learner._steps()[number], number, done)
         for name, parameter in learner.layer.named_parameters():
-            assert parameter.grad is not None, name
-            assert parameter.grad.abs().sum() > 0, name
-            assert not torch.equal(parameter, before[name]), name
+            assert torch.equal(parameter, before[name]) == (name not in learnt), name
+            assert (parameter.grad is not None) == (name in learnt), name
         assert all(p.grad is None for p in learner.subject.model.parameters())
 
 
@@ -167,18 +178,23 @@ def test_interrupted_learning_resumes_and_ends_with_the_same_masks(
 
 
 @pytest.mark.parametrize(
-    ("owner", "name", "call"),
+    ("way", "owner", "name", "call"),
     [
-        (torch.optim.Adam, "step", 7),
-        (Learner, "regulariser", 9),
-        (Learner, "held_out_fidelity", 2),
-        (Learner, "held_out_fidelity", -1),
+        (QUICK, torch.optim.Adam, "step", 7),
+        (QUICK, Learner, "regulariser", 9),
+        (QUICK, Learner, "held_out_fidelity", -1),
+        (MESSAGES, Learner, "held_out_fidelity", 2),
     ],
 )
 def test_learning_saves_its_state_wherever_it_is_stopped(
-    owner: type, name: str, call: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    way: LearningSettings,
+    owner: type,
+    name: str,
+    call: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    texts, settings = tiny.texts(60, 1), replace(QUICK, words_kept=1.0)
+    texts, settings = tiny.texts(60, 1), replace(way, words_kept=1.0)
     unfinished = Unfinished(tmp_path / "m.partial", "learning run")
     plain, calls, stop_at = getattr(owner, name), list[None](), 10**6
 
@@ -225,8 +241,8 @@ def test_the_state_of_other_learning_or_a_damaged_one_is_refused_with_a_line(
 def test_the_state_of_learning_comes_back_whole(tmp_path: Path) -> None:
     one, two, path = learner_of(), learner_of(), tmp_path / "state"
     with frozen(one.subject):
-        for number in range(3):
-            one.step(one._steps()[number], number, 0.0)
+        for number, done in enumerate((0.0, 0.0, PAIRS_FIRST)):  # so that all has been moved
+            one.step(one._steps()[number], number, done)
     assert one.progress.step == 3
     best = {name: value + 1 for name, value in one.layer.state_dict().items()}
     one.progress = replace(one.progress, looked=2, best=0.5, kept=best)
@@ -257,20 +273,71 @@ def test_learning_stops_when_held_out_fidelity_no_longer_rises() -> None:
     assert len(steps) - 1 == 3 * interval  # the first look is the best, two more are patient
 
 
-def test_the_layer_is_not_judged_before_it_keeps_as_few_pairs_as_asked() -> None:
-    looks: list[int] = []
-    learner = learner_of(replace(QUICK, words_kept=1.0, patience=100))
+def test_in_attention_pairs_come_first_with_all_words_in_place_and_then_words() -> None:
+    learner, words, pairs = learner_of(), list[bool](), list[bool]()
+    plain, step = learner.draws.answer, learner.step
 
-    def fidelity() -> float:
-        looks.append(learner.progress.step)
-        return 0.5
+    def answer(inputs: Any, number: int, stage: Stage) -> Any:
+        found = plain(inputs, number, stage)
+        words.append(bool(found[1].word_learnt.any()))
+        pairs.append(bool(found[1].pair_learnt.any()))
+        return found
 
-    learner.held_out_fidelity = fidelity  # type: ignore[method-assign]
+    rates = list[float]()
+
+    def stepping(rows: list[int], number: int, done: float) -> None:
+        step(rows, number, done)
+        rates.append(learner.optimizers["adam"].param_groups[0]["lr"])
+
+    learner.draws.answer = answer  # type: ignore[method-assign]
+    learner.step = stepping  # type: ignore[method-assign]
     with frozen(learner.subject):
         learner.fit(lambda n: None)
-    total = len(learner._steps())
-    assert len(looks) == 3  # of eight in two epochs
-    assert looks[0] >= RAMP * total
+    first = math.ceil(PAIRS_FIRST * len(words))
+    assert len(words) == len(learner._steps())  # it never stops early
+    assert not any(words[:first])
+    assert all(words[first:])
+    assert any(pairs[:first])
+    assert not any(pairs[first:])
+    assert rates[:first] == sorted(rates[:first], reverse=True)
+    assert rates[first] == pytest.approx(QUICK.word_rate, rel=0.1)  # they begin anew for words
+    assert rates[-1] < 0.2 * QUICK.word_rate
+
+
+def test_while_words_are_learnt_every_second_text_has_all_pairs_and_the_others_those_kept() -> None:
+    learner = learner_of(replace(QUICK, pairs_kept=0.4))
+    with frozen(learner.subject):
+        for number in range(4):
+            learner.step(learner._steps()[number], number, 0.3)
+        kept = learner.masks().keep_pairs
+        seen = list[torch.Tensor]()
+        plain = gating_module._gated
+
+        def gated(weights: torch.Tensor) -> torch.Tensor:
+            gate = gating_module._gate.get()
+            assert gate is not None
+            assert gate.pairs is not None
+            seen.append(gate.pairs)
+            return plain(weights)
+
+        gating_module._gated = gated
+        try:
+            rows = learner._steps()[4]
+            ids = learner.subject.tensors(learner.train.tokens.take(rows))["input_ids"]
+            learner.step(rows, 4, PAIRS_FIRST)
+        finally:
+            gating_module._gated = plain
+    vocabulary, keys = len(learner.vocabulary.words), learner.pair_keys.tolist()
+    known = dict(zip(keys, kept.tolist(), strict=True))
+    dropped = 0
+    for row, text in enumerate(ids.tolist()):
+        for i, one in enumerate(text):
+            for j, two in enumerate(text):
+                key = min(one, two) * vocabulary + max(one, two)
+                counts = row % 2 == 0 or known.get(key, True)
+                assert float(seen[0][row, i, j]) == float(counts)
+                dropped += not counts
+    assert dropped
 
 
 def planted_texts(n: int, seed: int) -> list[str]:

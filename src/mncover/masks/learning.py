@@ -25,12 +25,13 @@ from mncover.data.interrupts import held_back
 from mncover.data.schema import Number, Whole, check_shape
 from mncover.data.tensors import read_tensors, write_tensors
 from mncover.engine.batches import Tokens, batches_by_length
-from mncover.engine.gating import GATED, check_gating, gating
+from mncover.engine.gating import GATED, check_gating
 from mncover.engine.loading import fingerprint_model
 from mncover.engine.masking import PairTable
 from mncover.engine.subject import Subject
 from mncover.errors import MaskError, TextError
-from mncover.masks.cut import RAMP, cut_at, exact_cut
+from mncover.masks.cut import exact_cut
+from mncover.masks.draws import Draws, stage_at
 from mncover.masks.paid import attention_paid
 from mncover.masks.proportional import Proportional
 from mncover.masks.settings import FIDELITY, LearningSettings
@@ -39,8 +40,6 @@ from mncover.masks.wimask import (
     Logits,
     WIMask,
     agreement,
-    inserted,
-    pass_through,
     predict,
     straight_through,
 )
@@ -50,6 +49,7 @@ if TYPE_CHECKING:
     from mncover.masks.masks import Masks
 
 LOOKS_PER_EPOCH = 4  # how often the layer is judged on the held-out texts
+STAGES = 2  # changes when the same settings learn in another way, so that no old state is taken up
 NEARLY = 0.005  # by this much the share of words kept may exceed the one asked for
 
 NUMBERS = ("step", "looked", "best", "stale")  # of `Progress`, in a file
@@ -161,6 +161,7 @@ class Learner:
         table, width = PairTable(keys, always, n_words), self.embeddings.shape[1]
         scale = 1.0 / float(self.embeddings.float().std())
         self.layer = layer = WIMask(table, width, scale, settings)
+        self.draws = Draws(subject, layer, settings)
         self.optimizers = _optimizers(layer, settings)
         self.progress = Progress()
 
@@ -171,12 +172,13 @@ class Learner:
             "model": fingerprint_model(self.subject.model),
             "tokenizer": self.vocabulary.fingerprint,
             "texts": fingerprint_texts(self.texts),
+            "stages": STAGES,
             "settings": asdict(self.settings),
             "device": self.subject.device.type,
         }
 
     def fit(self, advance: Advance, unfinished: Unfinished | None = None) -> None:
-        """Train until the epochs are over or held-out fidelity no longer rises."""
+        """Train until the epochs are over or, in messages, held-out fidelity no longer rises."""
         steps = self._steps()
         if unfinished is not None:
             unfinished.load(self.read, lambda progress: f"{progress.step:,} steps")
@@ -212,23 +214,23 @@ class Learner:
                 self.layer.pair_logits.add_(self.settings.start_attention * paid)
 
     def _look(self, steps: int) -> None:
-        """Judge the layer on held-out texts now and then, once it masks out as many as asked."""
+        """Judge the layer on held-out texts now and then, once it masks out as many as asked.
+
+        In attention every stage runs to its end: words are not learnt before.
+        """
+        if self.settings.pairs == "attention":
+            return
         progress, interval = self.progress, steps // (self.settings.epochs * LOOKS_PER_EPOCH)
         if progress.step % max(1, interval) or progress.looked == progress.step:
             return
         now = replace(progress, looked=progress.step)
-        if self._complete(progress.step / steps):
+        if self.words_kept() <= self.settings.words_kept + NEARLY:
             fidelity = self.held_out_fidelity()
             now = replace(now, stale=now.stale + 1)
             if fidelity > now.best:
                 state = {name: value.clone() for name, value in self.layer.state_dict().items()}
                 now = replace(now, best=fidelity, stale=0, kept=state)
         self.progress = now
-
-    def _complete(self, done: float) -> bool:
-        """Return whether as many words, and pairs, are masked out as asked."""
-        pairs = self.settings.pairs == "messages" or done >= RAMP
-        return pairs and self.words_kept() <= self.settings.words_kept + NEARLY
 
     def write(self, path: Path) -> None:
         """Write everything that learning needs to resume: tensors, never a pickle."""
@@ -276,54 +278,32 @@ class Learner:
         return steps
 
     def step(self, rows: list[int], number: int, done: float) -> None:
-        """Learn from one batch, when a share `done` of the steps is done; rates fall with it."""
+        """Learn from one batch, when a share `done` of the steps is done.
+
+        Rates fall to 0 in every stage. What is not learnt in a stage has no gradient in it.
+        """
+        stage = stage_at(done, self.settings)
         for one in self.optimizers.values():
             for group in one.param_groups:
-                group["lr"] = group["rate"] * (1 - done)
+                group["lr"] = group["rate"] * (1 - stage.done)
         inputs = self.subject.tensors(self.train.tokens.take(rows))
-        answer, logits = self._answer(inputs, number, done)
+        answer, logits = self.draws.answer(inputs, number, stage)
         target = torch.from_numpy(self.train.targets[rows]).to(self.subject.device)
-        loss = cross_entropy(answer, target) + self.regulariser(logits)
+        loss = cross_entropy(answer, target) + self.regulariser(logits, stage.learnt)
         if not torch.isfinite(loss):
             raise MaskError(f"learning diverged in step {number + 1}: try smaller rates.")
         self.layer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
+        if loss.requires_grad:  # not where no pair is frequent enough
+            loss.backward()  # type: ignore[no-untyped-call]
         with held_back():
             for one in self.optimizers.values():
                 one.step()
             self.progress = replace(self.progress, step=number + 1)
 
-    def _answer(self, inputs: dict[str, Tensor], number: int, done: float) -> tuple[Tensor, Logits]:
-        """Run the model on a batch through a draw of the masks."""
-        subject, settings, seen = self.subject, self.settings, list[Logits]()
-        seed = settings.seed * 1_000_003 + number
-        random = torch.Generator(subject.device).manual_seed(seed)
-
-        def pass_messages(ids: Tensor, embeddings: Tensor) -> Tensor:
-            seen.append(self.layer.logits(ids, embeddings))
-            drawn = seen[0].draw(settings.temperature, random)
-            return pass_through(embeddings, *drawn, self.layer.message, settings.normalisation)
-
-        if settings.pairs == "messages":
-            with inserted(subject, pass_messages):
-                return subject.model(**inputs).logits.float(), seen[0]
-        cut = cut_at(self.layer.every_pair().detach(), done, settings)
-        with gating(subject) as gate:
-
-            def close(ids: Tensor, embeddings: Tensor) -> Tensor:
-                seen.append(self.layer.logits(ids, embeddings, cut))
-                words, gate.pairs = seen[0].draw(settings.temperature, random)
-                # All words of every second text count, so that pairs are right without words too.
-                whole = (torch.arange(len(ids), device=ids.device) + number) % 2 == 0
-                return torch.where(whole[:, None], 1.0, words)[..., None] * embeddings
-
-            with inserted(subject, close):
-                return subject.model(**inputs).logits.float(), seen[0]
-
-    def regulariser(self, logits: Logits) -> Tensor:
+    def regulariser(self, logits: Logits, learnt: str = "both") -> Tensor:
         """Return the terms of the loss that reward few, and undecided, words and pairs."""
         settings, total = self.settings, logits.penalty(self.settings)
-        if settings.sparse_words and len(self.seen):
+        if settings.sparse_words and len(self.seen) and learnt != "pairs":
             surplus = straight_through(self._seen_logits()).mean() - settings.words_kept
             total = total + settings.sparse_words * surplus.clamp(min=0)
         return total

@@ -14,7 +14,7 @@ Pairs = Literal["attention", "messages"]
 # Settings that only one way of learning pairs has.
 ONLY = {
     "attention": ("pairs_kept", "pair_word_rate", "cooling", "start_attention"),
-    "messages": ("message_rate", "normalisation", "start_message"),
+    "messages": ("message_rate", "normalisation", "start_message", "patience"),
 }
 
 FIDELITY = "held-out fidelity"  # its name among the facts of masks
@@ -36,9 +36,9 @@ class LearningSettings:
 
     pairs: Pairs = "attention"
     texts: Annotated[int | None, 2, 10**12] = 40_000
-    epochs: Annotated[int, 1, 1000] = 2
+    epochs: Annotated[int, 1, 1000] = 3
     batch_size: Annotated[int, 1, 10**6] = 128
-    word_rate: float = 2e-3
+    word_rate: float = 4e-3
     pair_rate: float = 0.3
     pair_word_rate: float = 0.05
     message_rate: float = 1e-5
@@ -55,7 +55,7 @@ class LearningSettings:
     word_hidden: Annotated[int, 0, 10**5] = 128
     start_pairs: Annotated[float, -50, 50] = 2.0
     start_attention: Annotated[float, 0, 50] = 1.0
-    start_words: Annotated[float, -50, 50] = 2.0
+    start_words: Annotated[float, -50, 50] = 1.0
     start_message: float = 0.03
     held_out: Annotated[int, 1, 10**9] = 1000
     patience: Annotated[int, 1, 10**9] = 4
@@ -78,8 +78,9 @@ class LearningSettings:
     @classmethod
     def messages(cls) -> LearningSettings:
         """Return settings that work well where the pairs of words pass messages."""
-        rates: Any = {"pair_rate": 0.05, "sparse_pairs": 0.001}
-        return cls("messages", temperature=1.0, start_pairs=0.0, **rates)
+        rates: Any = {"word_rate": 2e-3, "pair_rate": 0.05, "sparse_pairs": 0.001}
+        starts: Any = {"start_pairs": 0.0, "start_words": 2.0}
+        return cls("messages", epochs=2, temperature=1.0, **starts, **rates)
 
     @classmethod
     def paper(cls) -> LearningSettings:

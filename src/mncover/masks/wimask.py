@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -58,6 +58,14 @@ class Logits:
         upper = _uniform(self.pairs, generator).triu()
         both = upper + upper.triu(1).mT
         return words, draw_bernoulli(self.pairs, both, temperature)
+
+    def of_words(self) -> Logits:
+        """Return them as if no parameter decided on pairs."""
+        return replace(self, pair_learnt=torch.zeros_like(self.pair_learnt))
+
+    def of_pairs(self) -> Logits:
+        """Return them as if no parameter decided on words."""
+        return replace(self, word_learnt=torch.zeros_like(self.word_learnt))
 
     def penalty(self, settings: LearningSettings) -> Tensor:
         """Return the terms of the loss that reward undecided words, and few, undecided pairs."""
