@@ -25,6 +25,7 @@ from mncover.selection.chance import (
     p_value,
     random_at_budget,
     random_interval,
+    wilson,
 )
 from mncover.selection.scores import score_cases
 
@@ -57,6 +58,21 @@ def test_the_random_interval_is_that_of_all_draws(n: int, data: st.DataObject) -
     assert np.mean([x > high for x in draws]) <= 0.025
     assert np.mean([x <= low for x in draws]) > 0.025 or low == high
     assert np.mean([x >= high for x in draws]) > 0.025 or low == high
+
+
+@given(n=st.integers(1, 3000), data=st.data())
+def test_wilsons_interval_is_where_a_score_test_does_not_refuse_the_share(
+    n: int, data: st.DataObject
+) -> None:
+    hits = data.draw(st.one_of(st.just(0), st.just(n), st.integers(0, n)))
+    low, high = wilson(hits, n)
+    assert (low == 0) == (hits == 0)  # exactly, so that a report says 100 and not 99.99
+    assert (high == 1) == (hits == n)
+    assert low <= hits / n <= high
+    for end in (low, high):
+        if 0 < end < 1:
+            score = (hits / n - end) / math.sqrt(end * (1 - end) / n)
+            assert abs(score) == pytest.approx(1.959964, abs=1e-5)
 
 
 def test_a_budget_by_hand() -> None:

@@ -33,7 +33,8 @@ def wilson(hits: int, n: int) -> tuple[float, float]:
     p, z = hits / n, Z95
     middle = (p + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-    return max(0.0, middle - half), min(1.0, middle + half)
+    # At both ends one limit is the share itself, which rounding would miss by a hair.
+    return middle - half if hits else 0.0, middle + half if hits < n else 1.0
 
 
 def random_interval(n: int, failing: int, k: int) -> tuple[int, int]:
