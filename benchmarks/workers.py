@@ -10,8 +10,9 @@
 `speed` times one process and workers, each once, after calibration and with the workers ready, and
 what adding up takes of that, without the checkpoints that one process writes as well;
 with `--threads 1` it times one worker against several, each of one thread. `memory` prints the
-resident memory of the process that asks, which is to depend neither on workers nor on texts;
-`shards` how large what workers send is.
+peak of the resident memory of the process that asks, which is to depend neither on workers nor on
+texts, and of what of it is no file's: before a run, after it, and after its report and its pages.
+`shards` prints how large what workers send is.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -33,14 +34,21 @@ from typing import Any
 import torch
 
 from mncover import Coverage
+from mncover.data import datafile
 from mncover.data.files import Unfinished
 from mncover.data.identity import Run
+from mncover.data.store import CoverageData
 from mncover.engine import crew as crews
 from mncover.engine import windows
 from mncover.engine.asked import Stretch
 from mncover.engine.jobs import JOBS
 from mncover.engine.shards import Adder, Shard, joined
 from mncover.engine.suite_run import SuiteRun
+from mncover.report.columns import View
+from mncover.report.html import write_html
+from mncover.report.screen import Screen
+from mncover.report.text import show
+from mncover.selection.planned_runs import full_result
 from mncover.suites.formats import read_rows, read_texts
 from mncover.suites.formats.records import Fields
 from mncover.suites.parts import Part
@@ -84,13 +92,18 @@ class Measured:
         cov.signatures(self.train[:8])
         return cov
 
-    def run(self, cov: Coverage, name: str) -> tuple[bytes, float]:
-        """Return the data file of a run, and how long it took."""
+    def data(self, cov: Coverage, name: str) -> tuple[CoverageData, Path]:
+        """Run the suite; return its data, and the file that it wrote."""
         path = self.folder / f"{name}.mncover"
         path.unlink(missing_ok=True)
+        return SuiteRun(cov.engine, self.rows, path, "auto").run(), path
+
+    def run(self, cov: Coverage, name: str) -> tuple[bytes, float]:
+        """Return the data file of a run, and how long it took."""
         start = time.perf_counter()
-        SuiteRun(cov.engine, self.rows, path, "auto").run()
-        return path.read_bytes(), time.perf_counter() - start
+        _, path = self.data(cov, name)
+        took = time.perf_counter() - start
+        return path.read_bytes(), took
 
 
 def same(arguments: argparse.Namespace) -> None:
@@ -202,14 +215,53 @@ def memory(arguments: argparse.Namespace) -> None:
     for workers in arguments.workers:
         pid = os.fork()  # so that each has a peak of its own
         if pid == 0:
-            cov = measured.coverage(workers)
-            before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-            measured.run(cov, str(workers))
-            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-            print(f"{workers} workers: {peak / 1024:.0f} MiB, {before / 1024:.0f} before the run")
-            cov.close()
+            with _peaks() as peak:
+                _report(measured, workers, peak)
             os._exit(0)
         os.waitpid(pid, 0)
+
+
+def _report(measured: Measured, workers: int, peak: Callable[[], str]) -> None:
+    """Run a suite, report it as `mncover run` does, read the file again and write pages of it."""
+    cov = measured.coverage(workers)
+    print(f"{workers} workers: {peak()} before the run", end="", flush=True)
+    data, path = measured.data(cov, str(workers))
+    print(f", {peak()} after it", end="", flush=True)
+    with open(os.devnull, "w") as nothing:
+        show(View(data, full_result(data, 0.01)), Screen(file=nothing))
+    print(f", {peak()} after its report", end="", flush=True)
+    write_html(datafile.read(path), path, measured.folder / f"{workers}-pages", 0.01)
+    print(f", {peak()} after its pages", flush=True)
+    cov.close()
+
+
+@contextmanager
+def _peaks() -> Iterator[Callable[[], str]]:
+    """Yield what tells the peaks so far: of all resident memory, and of what is no file's."""
+    highest, over = [0], threading.Event()
+
+    def watch() -> None:
+        while not over.wait(0.02):
+            highest[0] = max(highest[0], _anonymous())
+
+    def told() -> str:
+        return f"{_most() / 1024:.0f} MiB, {max(highest[0], _anonymous()) / 1024:.0f} of its own"
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    yield told
+    over.set()
+    thread.join()
+
+
+def _most() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def _anonymous() -> int:
+    """Return how much memory, in KiB, is neither a file's nor shared."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon"))
 
 
 def shards(arguments: argparse.Namespace) -> None:

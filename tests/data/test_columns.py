@@ -14,9 +14,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from mncover.data import columns, jsonpieces, texts
-from mncover.data.columns import Coded, Column, Made, Numbers, Pairs, taken
+from mncover.data.columns import Coded, Column, Made, Numbers, Pairs, Parted, taken
+from mncover.data.mapped import Pieces, mapped, whole
 from mncover.data.texts import Alone, TextFile, first_equal, from_bytes, on_disk, to_bytes
 from mncover.types import Text
 
@@ -144,3 +146,101 @@ def test_json_in_pieces_is_json(value: Any, objects: list[Any]) -> None:
             assert b"".join(jsonpieces.json_pieces(one)) == json.dumps(one).encode()
         assert b"".join(jsonpieces.json_pieces(range(5))) == b"[0, 1, 2, 3, 4]"
         assert b"".join(jsonpieces.json_pieces(Numbers([3, 4, 5]))) == b"[3, 4, 5]"
+
+
+@given(
+    st.lists(st.lists(st.integers(-9, 9), max_size=3), max_size=8),
+    SLICES,
+    st.lists(st.integers(0, 99), max_size=8),
+)
+def test_parts_of_an_array_are_the_arrays(
+    parts: list[list[int]], part: slice, chosen: list[int]
+) -> None:
+    flat = np.array([one for values in parts for one in values], np.int64)
+    column = Parted.of(flat, [len(values) for values in parts])
+    assert [one.tolist() for one in column] == parts
+    assert [one.tolist() for one in column[part]] == parts[part]
+    assert column.sizes.tolist() == [len(values) for values in parts]
+    places = [place % len(parts) for place in chosen] if parts else []
+    some, expected = column.taken(places), [parts[place] for place in places]
+    assert [one.tolist() for one in some] == expected
+    assert some.values.tolist() == [one for values in expected for one in values]
+    assert [one.tolist() for one in some.taken(range(len(places))[::-1])] == expected[::-1]
+
+
+KINDS = st.sampled_from(["|b1", "<f2", "<f4", "<i8"])
+SHAPES = st.sampled_from([(0,), (3,), (2, 0), (2, 5), (4, 3)])
+
+
+@given(st.lists(st.tuples(KINDS, SHAPES), max_size=5), st.integers(1, 4), st.integers(0, 99))
+def test_mapped_arrays_are_those_that_came_in_pieces(
+    given_arrays: list[tuple[str, tuple[int, ...]]], rows: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    arrays = [(rng.random(shape) * 9).astype(kind) for kind, shape in given_arrays]
+
+    def pieces(array: NDArray[Any]) -> Pieces:
+        cut = [array[start : start + rows] for start in range(0, len(array), rows)]
+        return Pieces(array.shape, array.dtype.str, cut)
+
+    found = mapped((str(n), pieces(array)) for n, array in enumerate(arrays))
+    assert list(found) == [str(n) for n in range(len(arrays))]
+    for array, one in zip(arrays, found.values(), strict=True):
+        assert (one.dtype, one.shape) == (array.dtype, array.shape)
+        np.testing.assert_array_equal(one, array)
+        if array.size:
+            np.testing.assert_array_equal(whole(pieces(array)), array)
+            one[...] = 1  # in memory alone, so the others stay
+            assert (one == 1).all()
+    again = mapped([("a", pieces(arrays[0]))] if arrays else [])
+    for one in again.values():
+        np.testing.assert_array_equal(one, arrays[0])
+        assert pickle.loads(pickle.dumps(one)).tolist() == arrays[0].tolist()
+
+
+VALUES = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), STRINGS),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(STRINGS, inner)),
+    max_leaves=6,
+)
+
+
+@given(
+    st.lists(VALUES, max_size=6),
+    st.booleans(),
+    st.sampled_from([None, 1]),
+    st.sampled_from(["", " \n"]),
+    st.integers(1, 40),
+)
+def test_items_of_json_in_chunks_are_those_of_the_whole(
+    values: list[Any], plain: bool, indent: int | None, white: str, size: int
+) -> None:
+    text = white + json.dumps(values, indent=indent, ensure_ascii=plain) + white
+    content = text.encode("utf-8", "surrogatepass")
+    chunks = [content[start : start + size] for start in range(0, len(content), size)]
+    assert list(jsonpieces.each_item(chunks)) == values == json.loads(content)
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", " ", "{}", '"a"', "[", "[1", "[1,", "[1,]", "[1 2]", '["a]', "[1]]", "[1] 2", "[x]", "]"],
+)
+@pytest.mark.parametrize("size", [1, 99])
+def test_json_that_is_no_list_is_refused_wherever_it_is_cut(content: str, size: int) -> None:
+    chunks = [content[start : start + size].encode() for start in range(0, len(content), size)]
+    with pytest.raises(ValueError, match=r"list|JSON|Expecting"):
+        list(jsonpieces.each_item(chunks))
+
+
+def test_a_long_item_is_not_tried_with_every_chunk() -> None:
+    text, size, tried = json.dumps(["a" * 10**6]), 100, []
+    decode = json.JSONDecoder.raw_decode
+
+    def counted(self: json.JSONDecoder, s: str, idx: int = 0) -> Any:
+        tried.append(len(s))
+        return decode(self, s, idx)
+
+    chunks = (text[start : start + size].encode() for start in range(0, len(text), size))
+    with patch.object(json.JSONDecoder, "raw_decode", counted):
+        assert list(jsonpieces.each_item(chunks)) == ["a" * 10**6]
+    assert sum(tried) < 6 * len(text)

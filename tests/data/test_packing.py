@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from mncover.data import maps, store
+from mncover.data import table as table_module
 from mncover.data.blobs import BlobStore
 from mncover.data.identity import Identity, Measured
 from mncover.data.layout import Layout, Site
@@ -175,10 +176,11 @@ def some_rows(n: int, signatures: int = 0, run: int = 0) -> Table:
 @given(
     sizes=st.lists(st.tuples(st.integers(0, 6), st.sampled_from([0, 3])), max_size=6),
     few=st.integers(0, 4),
+    many=st.sampled_from([0, 6, 10**6]),
     at_once=st.integers(1, 5),
 )
 def test_rows_on_disk_make_the_file_of_rows_in_memory(
-    sizes: list[tuple[int, int]], few: int, at_once: int
+    sizes: list[tuple[int, int]], few: int, many: int, at_once: int
 ) -> None:
     """Whichever rows wait on disk, each member has the bytes that NumPy and JSON write at once."""
     data, plain = data_of({}, 10), data_of({}, 10)
@@ -186,7 +188,8 @@ def test_rows_on_disk_make_the_file_of_rows_in_memory(
         for number, (n, signs) in enumerate(sizes):
             for each in (data, plain):
                 each.add_rows(some_rows(n, signs, number % 2))
-    table = plain.table  # in memory from now on
+    with patch.object(table_module, "FEW", many):
+        table = plain.table  # whole from now on
     assert (data.n_rows, data.longest) == (len(table), plain.longest)
     assert [data.rows_in(run) for run in range(3)] == [
         int((table["run"] == run).sum()) for run in range(3)
@@ -194,7 +197,7 @@ def test_rows_on_disk_make_the_file_of_rows_in_memory(
     expected = {f"table/{name}.npy": saved(array) for name, array in table.columns.items()}
     expected |= {"new/cover.npy": saved(table.new["cover"])}
     expected |= {"probabilities.npy": saved(table.probabilities)}
-    expected |= {"texts.json": json.dumps(table.texts).encode()}
+    expected |= {"texts.json": json.dumps(list(table.texts)).encode()}
     with patch("mncover.data.members.AT_ONCE", at_once):
         found = {one.name: b"".join(one.chunks()) for one in members_of(data)}
     assert found == expected

@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import json
 import re
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -14,11 +16,15 @@ from rich.console import Console
 
 from mncover.coverage import Coverage
 from mncover.criteria import CRITERIA
+from mncover.data import datafile
+from mncover.data.columns import Column
 from mncover.data.gains import gains, novelty
 from mncover.errors import DataFileError, SettingsError
 from mncover.report import REPORTS
 from mncover.report.columns import SORTS, View, columns_of, sorted_contexts
+from mncover.report.html import write_html
 from mncover.report.jsonreport import rows_to_json, to_json
+from mncover.selection.planned_runs import full_result
 from mncover.suites.rows import Rows
 from mncover.types import display_percent
 from tests import tiny
@@ -330,3 +336,34 @@ def test_notebooks_show_results_and_selections_as_tables(measured: Coverage) -> 
     shown = selection._repr_html_()
     assert f"{len(selection.kept)} of 60 cases" in shown
     assert "more rows" in shown
+
+
+@pytest.mark.parametrize("of", [nasty_suite, labelled_texts])
+def test_reports_of_rows_on_disk_are_those_of_rows_in_memory(
+    of: Callable[[], Any], measure: Measure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "run.mncover"
+    datafile.write(measure(of()).data, source)
+    found = []
+    for few in (10**9, 0):
+        monkeypatch.setattr("mncover.data.table.FEW", few)
+        data, folder = datafile.read(source), tmp_path / str(few)
+        assert isinstance(data.table.texts, Column) == (few == 0)
+        assert isinstance(data.union(data).table.texts, Column) == (few == 0)
+        folder.mkdir()
+        datafile.write(data, folder / "again.mncover")
+        datafile.write(data.union(data), folder / "united.mncover")
+        write_html(data, Path("run.mncover"), folder / "html")
+        view = View(data, full_result(data), failures=3, texts=True)
+        for name, report in REPORTS.items():
+            with open(folder / name, "w", encoding="utf-8", errors="replace") as file:
+                report.show(view, Console(file=file, width=90))
+        made = {one.relative_to(folder): one for one in folder.rglob("*") if one.is_file()}
+        found.append({name: _undated(one.read_bytes()) for name, one in made.items()})
+        assert (folder / "again.mncover").read_bytes() == source.read_bytes()
+    assert len(found[0]) > 6
+    assert found[0] == found[1]
+
+
+def _undated(content: bytes) -> bytes:
+    return re.sub(rb'timestamp="[^"]*"', b"", content)

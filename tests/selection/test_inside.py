@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mncover.coverage import Coverage
+from mncover.data.columns import Parted
 from mncover.data.store import CoverageData
 from mncover.data.table import UNKNOWN
 from mncover.errors import DataFileError, MismatchError, SettingsError
@@ -81,7 +82,7 @@ def altered(cases: Cases, space: dict[str, Any], **columns: Any) -> Cases:
     )
     assert cases.data.space is not None
     data.space = replace(cases.data.space, **space)
-    rows = [np.array([0]), np.array([1])]
+    rows = Parted(np.array([0, 1]), np.arange(3))
     few: dict[str, Any] = {
         "test": cases.test[:2],
         "number": cases.number[:2],

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mncover.data.columns import Parted
 from mncover.data.table import Table
 from mncover.selection.cases import Cases
 from mncover.selection.pool import TINY, cluster, pool_of, standardised
@@ -65,7 +66,7 @@ def test_features_of_two_texts_by_hand(cases: Cases) -> None:
         probabilities=np.array([[0.5, 0.25, 0.25], [1, 0, 0]], dtype=np.float32),
         signatures=np.array([[1, 2], [3, 6]], dtype=np.float16),
     )
-    pool = pool_of(table, [np.array([0, 1])])
+    pool = pool_of(table, Parted(np.array([0, 1]), np.array([0, 2])))
     spread = math.log(0.25) - math.log(TINY)
     assert pool.outputs[0] == pytest.approx([1.5 * math.log(2), spread, 0.25, 0.625])
     assert pool.inside.tolist() == [[2, 4]]
@@ -74,7 +75,7 @@ def test_features_of_two_texts_by_hand(cases: Cases) -> None:
 def test_the_order_of_cases_and_of_their_texts_does_not_matter(cases: Cases) -> None:
     table = cases.data.table
     forward = pool_of(table, cases.rows)
-    backward = pool_of(table, [rows[::-1] for rows in cases.rows[::-1]])
+    backward = pool_of(table, Parted.of(cases.rows.values[::-1], cases.rows.sizes[::-1]))
     assert backward.outputs[::-1] == pytest.approx(forward.outputs)
     assert backward.inside[::-1] == pytest.approx(forward.inside)
 
@@ -104,7 +105,7 @@ def test_a_model_of_one_class_or_none_has_no_doubt(cases: Cases, classes: int) -
 
 
 def test_no_cases_make_an_empty_pool(cases: Cases) -> None:
-    pool = pool_of(cases.data.table, [])
+    pool = pool_of(cases.data.table, cases.rows.taken([]))
     assert len(pool) == 0
     assert pool.outputs.shape == (0, 4)
     assert pool.inside.shape == (0, cases.data.table.signatures.shape[1])

@@ -13,6 +13,7 @@ from mncover.cli.checks import check_paths
 from mncover.cli.fit import cases_in, dev_cases, second_if_known, with_fitted, with_second
 from mncover.cli.options import Config, flag, listed, option, written
 from mncover.coverage import Coverage
+from mncover.data.columns import taken
 from mncover.errors import SettingsError
 from mncover.report.fits import fit_table, fit_to_json, fit_words
 from mncover.report.screen import Screen, in_json, say
@@ -129,7 +130,7 @@ def _choose(
     cov: Coverage, by: str, cases: Cases, groups: Sequence[Indices], limit: Limit, metric: str
 ) -> Indices:
     """Choose the cases of each group by the gain over those chosen before, from nothing."""
-    threshold, taken = limit.threshold or 0.0, []
+    threshold, found = limit.threshold or 0.0, []
     for group in groups:
         texts = [list(cases.texts(int(case))) for case in group]
         if by == "sequential":
@@ -137,8 +138,8 @@ def _choose(
         else:
             budget = None if limit.threshold is not None else limit.size(len(texts))
             kept = cov.greedy(texts, budget, threshold, metric).kept
-        taken.append(group[kept])
-    return np.sort(np.concatenate(taken)) if taken else np.zeros(0, dtype=np.int64)
+        found.append(group[kept])
+    return np.sort(np.concatenate(found)) if found else np.zeros(0, dtype=np.int64)
 
 
 def _write(cases: Cases, chosen: Indices, source: Path | None, output: Path) -> None:
@@ -148,8 +149,9 @@ def _write(cases: Cases, chosen: Indices, source: Path | None, output: Path) -> 
         save_suite(reduced_suite(cases, chosen, cases.outline), output)
         return
     data, run = cases.data, cases.data.runs[0]
-    rows = [int(cases.rows[case][0]) for case in chosen]
-    records = [(int(data.table["index"][row]), data.table.texts[row]) for row in rows]
+    rows = cases.rows.taken(chosen).values  # a case of a file is one text
+    texts = taken(data.table.texts, rows)
+    records = list(zip(data.table["index"][rows].tolist(), texts, strict=True))
     if source is None and not run.suite:
         raise SettingsError("the texts came from no file: name one that holds them with --suite.")
     total = run.whole or run.texts or len(data.table)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Generic, TypeVar, cast, overload
+from typing import Any, Generic, SupportsIndex, TypeVar, cast, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -33,12 +33,12 @@ class Column(Sequence[Item]):
         return Taken(self, small(places))
 
     @overload
-    def __getitem__(self, index: int) -> Item: ...
+    def __getitem__(self, index: SupportsIndex) -> Item: ...
 
     @overload
     def __getitem__(self, index: slice) -> list[Item]: ...
 
-    def __getitem__(self, index: int | slice) -> Item | list[Item]:
+    def __getitem__(self, index: SupportsIndex | slice) -> Item | list[Item]:
         if isinstance(index, slice):
             return self.at(np.arange(*index.indices(len(self))))
         return self.at(np.array([range(len(self))[index]]))[0]
@@ -198,12 +198,45 @@ class Pairs(Column[tuple[Item, Other]]):
 
     def at(self, places: Places) -> list[tuple[Item, Other]]:
         """Return the pairs at some places."""
-        each = _at(self.first, places), _at(self.second, places)
+        each = at_places(self.first, places), at_places(self.second, places)
         return list(zip(*each, strict=True))
 
 
-def _at(items: Sequence[Item], places: Places) -> list[Item]:
+def at_places(items: Sequence[Item], places: Places) -> list[Item]:
+    """Return the items at some places as a list."""
     return items.at(places) if isinstance(items, Column) else [items[i] for i in places.tolist()]
+
+
+class Parted(Column[NDArray[np.int64]]):
+    """Arrays that follow each other in one; `ends` says where each begins and ends."""
+
+    def __init__(self, values: NDArray[np.int64], ends: NDArray[np.int64]) -> None:
+        self.values, self.ends = values, ends
+
+    @classmethod
+    def of(cls, values: NDArray[np.int64], sizes: ArrayLike) -> Parted:
+        """Return arrays of the given sizes."""
+        return cls(values, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
+
+    def __len__(self) -> int:
+        return len(self.ends) - 1
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """How long each is."""
+        return np.diff(self.ends)
+
+    def at(self, places: Places) -> list[NDArray[np.int64]]:
+        """Return the arrays at some places."""
+        each = zip(self.ends[places].tolist(), self.ends[places + 1].tolist(), strict=True)
+        return [self.values[start:end] for start, end in each]
+
+    def taken(self, places: ArrayLike) -> Parted:
+        """Return the arrays at some places, as a column."""
+        chosen = np.asarray(places, np.int64)
+        sizes = self.sizes[chosen]
+        within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        return Parted.of(self.values[np.repeat(self.ends[chosen], sizes) + within], sizes)
 
 
 class Made(Column[Item]):

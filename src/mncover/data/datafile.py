@@ -27,8 +27,10 @@ from mncover.data.header import (
     settings_of,
 )
 from mncover.data.identity import Identity, MaskSummary, Measured, Run
+from mncover.data.jsonpieces import each_item
 from mncover.data.layout import Layout
 from mncover.data.limits import check_bytes
+from mncover.data.mapped import Pieces
 from mncover.data.maps import check_size
 from mncover.data.meetings import MEETINGS, meetings_from_json
 from mncover.data.members import (
@@ -51,6 +53,7 @@ from mncover.data.signatures import SignatureSpace
 from mncover.data.store import CoverageData
 from mncover.data.table import (
     COLUMNS,
+    NEW,
     NEW_TYPE,
     NOT_KNOWN,
     PROBABILITIES,
@@ -60,6 +63,7 @@ from mncover.data.table import (
     Signatures,
     Table,
 )
+from mncover.data.texts import on_disk
 from mncover.data.writing import replacing
 from mncover.errors import DataFileError, LimitError
 from mncover.types import Text, __version__, are_texts, brief
@@ -73,6 +77,7 @@ FORMAT_VERSION = 4
 DEFAULT_NAME = "run.mncover"
 # Of members of JSON: each byte may make an object. Texts are about a tenth when compressed.
 FREE, RATIO = 2**24, 30
+AT_ONCE = 2**18  # bytes that are read
 
 
 def write(data: CoverageData, path: Path) -> None:
@@ -180,14 +185,9 @@ def _read(archive: zipfile.ZipFile) -> CoverageData:
         data.outlines = check_outlines(json.loads(_member(archive, SUITES, sums)))
     if MEETINGS in sums:
         data.meetings = meetings_from_json(json.loads(_member(archive, MEETINGS, sums)))
-    probabilities = _array(_member(archive, f"{PROBABILITIES}.npy", sums), "<f4")
-    texts = _texts(_member(archive, TEXTS, sums))
-    columns = {name: _column(archive, name, header, len(texts)) for name in COLUMNS}
-    new = {name: _new_cells(archive, name, header, len(texts)) for name in data.identity.names}
-    data.space, signatures = _signatures(archive, sums, len(texts))
-    data.table = Table(columns, new, probabilities, texts, signatures, _answers(archive, sums))
-    if probabilities.ndim != 2 or probabilities.shape[1] != len(data.identity.labels):
-        raise DataFileError("its probabilities do not fit its labels")
+    if f"{SIGNATURES}.npy" in sums:
+        data.space = SignatureSpace.from_arrays(_arrays(archive, sums, SPACE))
+    data.table = _table(archive, header, data)
     data.table.check(len(data.runs), len(data.contexts))
     data.owners = _owners(archive, sums, data)
     data.calibration = Calibration.from_arrays(_arrays(archive, sums, CALIBRATION), data.identity)
@@ -195,18 +195,41 @@ def _read(archive: zipfile.ZipFile) -> CoverageData:
     return data
 
 
+def _table(archive: zipfile.ZipFile, header: dict[str, Any], data: CoverageData) -> Table:
+    """Return the rows; of many, all that is long goes from the file to another on disk."""
+    sums, names = header["checksums"], data.identity.names
+    texts = on_disk(_texts(_chunks(archive, TEXTS, sums)))
+    answers = _answers(_chunks(archive, ANSWERS, sums)) if ANSWERS in sums else ()
+
+    def arrays() -> Iterator[tuple[str, NDArray[Any]]]:
+        for name in COLUMNS:
+            yield name, _column(archive, name, header, len(texts))
+        for name in names:
+            yield NEW + name, _new_cells(archive, name, header, len(texts))
+        yield PROBABILITIES, _probabilities(archive, sums, len(data.identity.labels))
+        yield SIGNATURES, _signatures(archive, sums, data.space, len(texts))
+
+    each = ((name, Pieces(one.shape, one.dtype.str, [one])) for name, one in arrays())
+    return Table.kept(len(texts), each, texts, answers)
+
+
+def _probabilities(archive: zipfile.ZipFile, sums: dict[str, str], n: int) -> NDArray[Any]:
+    found = _array(_member(archive, f"{PROBABILITIES}.npy", sums), "<f4")
+    if found.ndim != 2 or found.shape[1] != n:
+        raise DataFileError("its probabilities do not fit its labels")
+    return found
+
+
 def _signatures(
-    archive: zipfile.ZipFile, sums: dict[str, str], n: int
-) -> tuple[SignatureSpace | None, Signatures]:
-    """Return how signatures were made, and the signatures; nothing if none were kept."""
-    member = f"{SIGNATURES}.npy"
-    if member not in sums:
-        return None, np.empty((n, 0), dtype=np.float16)
-    space = SignatureSpace.from_arrays(_arrays(archive, sums, SPACE))
-    signatures = _array(_member(archive, member, sums), "<f2")
+    archive: zipfile.ZipFile, sums: dict[str, str], space: SignatureSpace | None, n: int
+) -> Signatures:
+    """Return the signatures; no numbers if none were kept."""
+    if space is None:
+        return np.empty((n, 0), dtype=np.float16)
+    signatures = _array(_member(archive, f"{SIGNATURES}.npy", sums), "<f2")
     if signatures.shape[1:] != (space.size,):
         raise DataFileError("its signatures do not fit their projection")
-    return space, signatures
+    return signatures
 
 
 def _arrays(archive: zipfile.ZipFile, sums: dict[str, str], folder: str) -> dict[str, Any]:
@@ -254,10 +277,18 @@ def _read_header(archive: zipfile.ZipFile) -> dict[str, Any]:
 
 
 def _member(archive: zipfile.ZipFile, name: str, sums: dict[str, str]) -> bytes:
-    content = archive.read(name)
-    if hashlib.sha256(content).hexdigest() != sums.get(name):
+    return b"".join(_chunks(archive, name, sums))
+
+
+def _chunks(archive: zipfile.ZipFile, name: str, sums: dict[str, str]) -> Iterator[bytes]:
+    """Yield the bytes of a member, some at a time; at its end, refuse one that is damaged."""
+    digest = hashlib.sha256()
+    with archive.open(name) as file:
+        while chunk := file.read(AT_ONCE):
+            digest.update(chunk)
+            yield chunk
+    if digest.hexdigest() != sums.get(name):
         raise DataFileError(f"the file is damaged (checksum of {name})")
-    return content
 
 
 def _column(archive: zipfile.ZipFile, name: str, header: dict[str, Any], n: int) -> NDArray[Any]:
@@ -288,20 +319,20 @@ def _array(content: bytes, kind: str) -> NDArray[Any]:
     return array
 
 
-def _texts(content: bytes) -> tuple[Text, ...]:
-    rows = json.loads(content)
-    texts = tuple(tuple(row) if isinstance(row, list) else row for row in rows)
-    if type(rows) is not list or not are_texts(texts):
-        raise DataFileError("its list of texts holds something else")
-    return texts
+def _texts(chunks: Iterator[bytes]) -> Iterator[Text]:
+    for row in each_item(chunks):
+        text = tuple(row) if isinstance(row, list) else row
+        if not are_texts((text,)):
+            raise DataFileError("its list of texts holds something else")
+        yield text
 
 
-def _answers(archive: zipfile.ZipFile, sums: dict[str, str]) -> tuple[str, ...]:
-    """Return what a language model said to each text; nothing if it was not asked."""
-    answers = json.loads(_member(archive, ANSWERS, sums)) if ANSWERS in sums else []
-    if type(answers) is not list or not all(isinstance(one, str) for one in answers):
-        raise DataFileError("its list of answers holds something else")
-    return tuple(answers)
+def _answers(chunks: Iterator[bytes]) -> Iterator[str]:
+    """Yield what a language model said to each text."""
+    for answer in each_item(chunks):
+        if not isinstance(answer, str):
+            raise DataFileError("its list of answers holds something else")
+        yield answer
 
 
 def _identity(header: dict[str, Any]) -> Identity:

@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
-from numpy.typing import NDArray
-
 from mncover.data.blobs import BlobStore, Place
 from mncover.data.jsonpieces import AT_ONCE, json_bytes, json_pieces
 from mncover.data.meetings import MEETINGS
@@ -65,10 +63,13 @@ def _contents(data: CoverageData) -> Iterator[Content]:
             name = map_name(number, criterion)
             yield alone(name, data.packed, context, criterion, compressed=False)
     for name, kind in COLUMNS.items():
-        yield Content(f"table/{name}.npy", partial(_column, data, name, kind))
+        column = partial(_array, data, name, kind, (data.n_rows,))
+        yield Content(f"table/{name}.npy", column)
     for criterion in data.identity.names:
-        yield Content(f"new/{criterion}.npy", partial(_new_cells, data, criterion))
-    chances = partial(_column, data, PROBABILITIES, "<f4", len(data.identity.labels))
+        cells = partial(_array, data, NEW + criterion, NEW_TYPE, (2, data.n_rows))
+        yield Content(f"new/{criterion}.npy", cells)
+    shape = data.n_rows, len(data.identity.labels)
+    chances = partial(_array, data, PROBABILITIES, "<f4", shape)
     yield Content(f"{PROBABILITIES}.npy", chances)
     if any(part.answers for part in data.parts):
         yield Content(ANSWERS, partial(_strings, data, "answers"))
@@ -79,8 +80,8 @@ def _contents(data: CoverageData) -> Iterator[Content]:
 def _optional_contents(data: CoverageData) -> Iterator[Content]:
     """Yield what not every file has."""
     if data.space is not None:
-        size = max(part.signature_size for part in data.parts)
-        signatures = partial(_column, data, SIGNATURES, "<f2", size)
+        shape = data.n_rows, max(part.signature_size for part in data.parts)
+        signatures = partial(_array, data, SIGNATURES, "<f2", shape)
         yield Content(f"{SIGNATURES}.npy", signatures, compressed=False)
         for name, array in data.space.arrays().items():
             yield alone(f"{SPACE}{name}.npy", to_npy, array)
@@ -95,32 +96,21 @@ def _optional_contents(data: CoverageData) -> Iterator[Content]:
         yield Content(SUITES, partial(json_pieces, data.outlines))
 
 
-def _column(data: CoverageData, name: str, kind: str, *size: int) -> Chunks:
-    """Yield an array of the table part by part: a number for each row, or `size` of them."""
-    yield npy_header((data.n_rows, *size), kind)
+def _array(data: CoverageData, name: str, kind: str, shape: tuple[int, ...]) -> Chunks:
+    """Yield an array of the table piece by piece."""
+    yield npy_header(shape, kind)
     for array in each_array(data.parts, name):
-        yield _bytes_of(array, kind)
-
-
-def _new_cells(data: CoverageData, criterion: str) -> Chunks:
-    """Yield what each text added: of hidden states first, then of attention."""
-    yield npy_header((2, data.n_rows), NEW_TYPE)
-    for of_kind in range(2):
-        for array in each_array(data.parts, NEW + criterion):
-            yield _bytes_of(array[of_kind], NEW_TYPE)
-
-
-def _bytes_of(array: NDArray[Any], kind: str) -> bytes:
-    return array.astype(kind, copy=False).tobytes()
+        for start in range(0, len(array), AT_ONCE):
+            yield array[start : start + AT_ONCE].astype(kind, copy=False).tobytes()
 
 
 def _strings(data: CoverageData, name: str) -> Chunks:
     """Yield a list of the table as JSON: the bytes of the whole list, whatever its parts are."""
     between = b"["
     for part in data.parts:
-        values: tuple[Any, ...] = getattr(part, name)
+        values: Sequence[Any] = getattr(part, name)
         for start in range(0, len(values), AT_ONCE):
-            yield between + json_bytes(values[start : start + AT_ONCE])[1:-1]
+            yield between + json_bytes(list(values[start : start + AT_ONCE]))[1:-1]
             between = b", "
     yield b"]" if between != b"[" else b"[]"
 

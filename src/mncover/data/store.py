@@ -57,7 +57,7 @@ class CoverageData:
 
     @property
     def table(self) -> Table:
-        """The rows of all texts, which are in memory from then on."""
+        """The rows of all texts together; of many, most is on disk (`Table.kept`)."""
         first = self._rows[0]
         if len(self._rows) > 1 or not isinstance(first, Table):
             # Joined only when somebody looks, not each time rows are added.
@@ -212,7 +212,9 @@ class CoverageData:
         rows, places = Table.joined(both_rows, united.identity.names).in_order()
         united.owners = united_owners([self.owners, other.owners], [places[:n], places[n:]])
         order = _first_appearance(rows["context"], len(names))
-        united.table = rows.renumbered(context=np.argsort(order))
+        united.table = Table.joined(
+            [rows.renumbered(context=np.argsort(order))], united.identity.names
+        )
         for i in order:
             for criterion in united.identity.names:
                 packed = _united_map(names[i], criterion, self, other)

@@ -6,7 +6,7 @@ same row met in two files is one row. While texts are run, rows wait on disk (`s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Protocol
@@ -14,6 +14,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from mncover.data.columns import Column, taken
+from mncover.data.mapped import Pieces, mapped, whole
+from mncover.data.texts import on_disk
 from mncover.errors import DataFileError
 from mncover.types import Text
 
@@ -45,6 +48,9 @@ NOT_KNOWN = {"owner": UNKNOWN, "owned": 0.0, "outside": np.nan, "judged": UNKNOW
 
 PROBABILITIES, SIGNATURES, NEW = "probabilities", "signatures", "new/"
 
+# A table of fewer rows is in memory. What a longer one has is on disk once it was joined.
+FEW = 4096
+
 NewCells = NDArray[np.int64]
 Signatures = NDArray[np.float16]
 
@@ -57,11 +63,11 @@ class TablePart(Protocol):
     """
 
     @property
-    def texts(self) -> tuple[Text, ...]:
+    def texts(self) -> Sequence[Text]:
         """What was run."""
 
     @property
-    def answers(self) -> tuple[str, ...]:
+    def answers(self) -> Sequence[str]:
         """What a language model said to each text; there are none if it was not asked."""
 
     @property
@@ -91,9 +97,9 @@ class Table:
     columns: dict[str, NDArray[Any]]
     new: dict[str, NewCells]
     probabilities: NDArray[np.float32]
-    texts: tuple[Text, ...]
+    texts: Sequence[Text]
     signatures: Signatures
-    answers: tuple[str, ...] = ()
+    answers: Sequence[str] = ()
 
     @classmethod
     def empty(cls, n_labels: int, criteria: Sequence[str]) -> Table:
@@ -164,27 +170,35 @@ class Table:
         """Return the given rows, in the given order."""
         columns = {name: values[rows] for name, values in self.columns.items()}
         new = {name: cells[:, rows] for name, cells in self.new.items()}
-        texts = tuple(self.texts[row] for row in rows)
-        answers = tuple(self.answers[row] for row in rows) if self.answers else ()
+        texts = taken(self.texts, rows)
+        answers = taken(self.answers, rows) if self.answers else ()
         return Table(columns, new, self.probabilities[rows], texts, self.signatures[rows], answers)
 
     @classmethod
     def joined(cls, parts: Sequence[TablePart], criteria: Sequence[str]) -> Table:
         """Return the rows of all, one after the other."""
+        n, names = sum(map(len, parts)), array_names(criteria)
+        arrays = ((name, _pieces(parts, name, n)) for name in names)
+        texts = chain.from_iterable(part.texts for part in parts)
+        answers = chain.from_iterable(part.answers for part in parts)
+        return cls.kept(n, arrays, texts, answers)
 
-        def whole(name: str) -> NDArray[Any]:
-            return np.concatenate(
-                list(each_array(parts, name)), axis=-1 if name.startswith(NEW) else 0
-            )
-
-        return cls(
-            {name: whole(name) for name in COLUMNS},
-            {name: whole(NEW + name) for name in criteria},
-            whole(PROBABILITIES),
-            tuple(chain.from_iterable(part.texts for part in parts)),
-            whole(SIGNATURES),
-            tuple(chain.from_iterable(part.answers for part in parts)),
-        )
+    @classmethod
+    def kept(
+        cls,
+        n: int,
+        arrays: Iterable[tuple[str, Pieces]],
+        texts: Iterable[Text],
+        answers: Iterable[str],
+    ) -> Table:
+        """Return a table of n rows whose arrays come one after the other; many rows go to disk."""
+        few = n < FEW
+        found = {name: whole(one) for name, one in arrays} if few else mapped(arrays)
+        columns = {name: found.pop(name) for name in COLUMNS}
+        probabilities, signatures = found.pop(PROBABILITIES), found.pop(SIGNATURES)
+        new = {name.removeprefix(NEW): cells for name, cells in found.items()}
+        strings = (_strings(items, few) for items in (texts, answers))
+        return cls(columns, new, probabilities, next(strings), signatures, next(strings))
 
     def renumbered(self, **numbers: NDArray[Any]) -> Table:
         """Return the table with the values of a column, such as `run`, looked up in an array."""
@@ -230,14 +244,39 @@ class Table:
             raise DataFileError("the column 'outside' of its table has values out of range")
 
 
+def array_names(criteria: Iterable[str]) -> list[str]:
+    """Return the names of all arrays of a table."""
+    return [*COLUMNS, *(NEW + name for name in criteria), PROBABILITIES, SIGNATURES]
+
+
+def _strings(items: Iterable[Any], few: bool) -> Sequence[Any]:
+    if few:
+        return tuple(items)
+    return items if isinstance(items, Column) else on_disk(items)
+
+
 def each_array(parts: Sequence[TablePart], name: str) -> Iterator[NDArray[Any]]:
     """Yield an array of each of several tables, whose rows follow each other.
 
-    Rows of a table that kept no signatures have NaN, if others kept some.
+    Rows of a table that kept no signatures have NaN, if others kept some. Of new cells, yield
+    those of hidden states of all tables, then those of attention: pieces come as they are stored.
     """
+    if name.startswith(NEW):
+        yield from (part.array(name)[kind] for kind in range(2) for part in parts)
+        return
     size = max(part.signature_size for part in parts)
     for part in parts:
         if name == SIGNATURES and part.signature_size != size:
             yield np.full((len(part), size), np.nan, dtype=np.float16)
         else:
             yield part.array(name)
+
+
+def _pieces(parts: Sequence[TablePart], name: str, n: int) -> Pieces:
+    """Return an array of several tables, whose rows follow each other, piece by piece."""
+    first = parts[0].array(name)
+    behind = () if name.startswith(NEW) else first.shape[1:]
+    if name == SIGNATURES:
+        behind = (max(part.signature_size for part in parts),)
+    shape = (2, n) if name.startswith(NEW) else (n, *behind)
+    return Pieces(shape, first.dtype.str, each_array(parts, name))

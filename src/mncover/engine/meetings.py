@@ -28,8 +28,7 @@ def _rows(data: CoverageData) -> list[int]:
     """Return rows to draw: of different contexts, those that fail and are short first."""
     fails, table = misclassified(data), data.table
     for _, outcome, rows in judged_cases(data):
-        for case in np.flatnonzero(outcome.verdicts == FAILS):
-            fails[rows[case]] = True
+        fails[rows.taken(np.flatnonzero(outcome.verdicts == FAILS)).values] = True
     order = np.lexsort((table["length"] > MOST_WORDS + 2, ~fails))  # stable: else as they were run
     _, first = np.unique(table["context"][order], return_index=True)
     best = dict.fromkeys([*sorted(first.tolist()), *range(len(order))])  # then any others

@@ -146,7 +146,7 @@ def table_row(
 
     `other` are another model's verdicts on the same cases.
     """
-    starts = np.cumsum([0, *(len(rows) for rows in cases.rows)])[:-1]
+    starts = cases.rows.ends[:-1]
     candidates = int((starts < first_texts).sum())
     own = _judged(cases, cases.verdicts, candidates, seed)
     theirs = None if other is None else _judged(cases, other, candidates, seed)

@@ -15,7 +15,7 @@ from mncover.data.store import CoverageData
 from mncover.data.writing import replacing
 from mncover.errors import SettingsError
 from mncover.report.html_overview import overview
-from mncover.report.html_tests import PageMaker, earlier_verdicts, page_name, places_of
+from mncover.report.html_tests import PageMaker, Places, earlier_verdicts, page_name
 from mncover.selection.cases import cases_by_run
 from mncover.selection.planned_runs import full_result
 from mncover.suites.judging import result_of
@@ -79,7 +79,7 @@ def _pages(
     """Return what makes every page, by name; all of them at once would fill the memory."""
     verdicts = {} if since is None else earlier_verdicts(cases_by_run(since[1]))
     runs = cases_by_run(data)
-    places = places_of(runs)
+    places = Places(runs)
     makers = [PageMaker(cases, adds_little_at, verdicts, places) for cases in runs]
     found = [page for maker in makers for page in maker.pages()]
     pages = [(f"tests/{page_name(number)}", page) for number, page in enumerate(found, start=1)]

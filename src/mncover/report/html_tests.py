@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -42,17 +42,27 @@ class Place(NamedTuple):
     page: str
 
 
-def places_of(by_run: Sequence[Cases]) -> dict[int, Place]:
-    """Return where each row is shown; pages are numbered in the order in which they are made."""
-    found: dict[int, Place] = {}
-    page = 0
-    for cases in by_run:
-        for test in np.unique(cases.test).tolist():
-            page += 1
-            for case in np.flatnonzero(cases.test == test).tolist():
-                place = Place(int(cases.number[case]), cases.tests[test], page_name(page))
-                found.update(dict.fromkeys(cases.rows[case].tolist(), place))
-    return found
+class Places:
+    """Where each row of a table is shown; pages are numbered as they are made."""
+
+    def __init__(self, by_run: Sequence[Cases]) -> None:
+        rows = len(by_run[0].data.table) if by_run else 0
+        self._page, self._case = np.zeros(rows, np.int32), np.zeros(rows, np.int64)
+        self._tests: list[str] = []
+        for cases in by_run:
+            for test in np.unique(cases.test).tolist():
+                self._tests.append(cases.tests[test])
+                mine = np.flatnonzero(cases.test == test)
+                of_case = cases.rows.taken(mine)
+                self._page[of_case.values] = len(self._tests)
+                self._case[of_case.values] = np.repeat(cases.number[mine], of_case.sizes)
+
+    def of(self, row: int) -> Place | None:
+        """Return where a row is shown; None for a text that no complete case has."""
+        page = int(self._page[row])
+        if not page:
+            return None
+        return Place(int(self._case[row]), self._tests[page - 1], page_name(page))
 
 
 def page_name(number: int) -> str:
@@ -145,10 +155,10 @@ class PageMaker:
         cases: Cases,
         adds_little_at: float,
         earlier: Earlier | None = None,
-        places: Mapping[int, Place] | None = None,
+        places: Places | None = None,
     ) -> None:
         self.cases, self.outline = cases, cases.outline
-        self.places = places_of([cases]) if places is None else places
+        self.places = Places([cases]) if places is None else places
         by_test = () if self.outline is None else self.outline.cases
         self.labels: list[Label] = [label for cases in by_test for _, label in cases]
         named = () if self.outline is None else self.outline.labels
@@ -201,6 +211,8 @@ class PageMaker:
 
     def _before(self, number: int, mine: Indices) -> Indices:
         """Return the verdicts of an earlier run on some cases of a test."""
+        if not self.earlier:
+            return np.full(len(mine), MISSING, dtype=np.int64)
         keys = [(self.cases.tests[number], self.cases.texts(case)) for case in mine.tolist()]
         return np.array([self.earlier.get(key, MISSING) for key in keys], dtype=np.int64)
 
@@ -236,7 +248,7 @@ class PageMaker:
 
     def _outside(self, cases: Indices) -> float | None:
         """Return the mean share of the values of some cases that no range holds, if it is known."""
-        rows = np.concatenate([self.cases.rows[case] for case in cases])
+        rows = self.cases.rows.taken(cases).values
         known = self.cases.data.table["outside"][rows]
         known = known[~np.isnan(known)]
         return float(known.mean(dtype=np.float64)) if len(known) else None
@@ -262,14 +274,14 @@ class PageMaker:
             return None
         best = int(np.argmax(shares))
         row = int(owners[best])
-        place, mine = self.places.get(row), self.places.get(int(rows[best]))
+        place, mine = self.places.of(row), self.places.of(int(rows[best]))
         elsewhere = place is not None and mine is not None and place.page != mine.page
         return ShownOwner(_flat(table.texts[row]), place, 100 * float(shares[best]), elsewhere)
 
     def _curve(self, mine: Indices) -> list[tuple[int, float]]:
         """Return what the test has added after some of its texts, of the main reachable bins."""
         data = self.cases.data
-        rows = np.concatenate([self.cases.rows[case] for case in mine])
+        rows = self.cases.rows.taken(mine).values
         identity = data.identity
         shares = np.cumsum(gains(data, identity.main.name, rows))
         shares = shares * to_reachable(identity, identity.main)

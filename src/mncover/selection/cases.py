@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from mncover.data.columns import Parted, taken
 from mncover.data.store import CoverageData
 from mncover.data.table import UNKNOWN
 from mncover.errors import DataFileError
@@ -38,7 +39,7 @@ class Cases:
     tests: tuple[str, ...]
     test: NDArray[np.int64]
     number: NDArray[np.int64]
-    rows: list[NDArray[np.int64]]
+    rows: Parted
     verdicts: NDArray[np.int8]
     given: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
 
@@ -54,7 +55,7 @@ class Cases:
         """Return some of the cases, in the given order."""
         mine = {name: getattr(self, name)[positions] for name in ("test", "number", "verdicts")}
         given = {name: scores[positions] for name, scores in self.given.items()}
-        return replace(self, rows=[self.rows[at] for at in positions], given=given, **mine)
+        return replace(self, rows=self.rows.taken(positions), given=given, **mine)
 
     def sums(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the sum over the texts of each case."""
@@ -73,7 +74,7 @@ class Cases:
 
     def texts(self, case: int) -> tuple[Text, ...]:
         """Return the texts of a case."""
-        return tuple(self.data.table.texts[row] for row in self.rows[case])
+        return tuple(taken(self.data.table.texts, self.rows[case]))
 
 
 def cases_of(data: CoverageData) -> Cases:
@@ -88,14 +89,17 @@ def _require_one_run(data: CoverageData) -> None:
         raise DataFileError(f"it holds {n} runs; cases are chosen from the data file of one run")
 
 
-def case_rows(data: CoverageData) -> tuple[NDArray[np.int64], list[NDArray[np.int64]]]:
+def case_rows(data: CoverageData) -> tuple[NDArray[np.int64], Parted]:
     """Return the number of each case of a data file of one run, and its rows; nothing is judged."""
     _require_one_run(data)
     if data.runs[0].id in data.outlines:
-        whole = complete_cases(data, 0)
-        return np.array([n for n, _ in whole], dtype=np.int64), [np.array(r) for _, r in whole]
+        return complete_cases(data, 0)
     order = np.argsort(data.table["index"], kind="stable")
-    return data.table["index"][order], list(order[:, None])
+    return data.table["index"][order], _each_alone(order)
+
+
+def _each_alone(rows: NDArray[np.int64]) -> Parted:
+    return Parted(rows, np.arange(len(rows) + 1))
 
 
 def cases_by_run(data: CoverageData) -> list[Cases]:
@@ -120,16 +124,13 @@ def _texts_as_cases(data: CoverageData, rows: NDArray[np.int64]) -> Cases:
     verdicts = np.where(label == prediction, PASSES, FAILS)
     verdicts[(label == UNKNOWN) | (prediction == UNKNOWN)] = NOT_JUDGED
     tests, test = tuple(data.contexts), table["context"][order].astype(np.int64)
-    single = [np.array([row]) for row in order]
     numbers = table["index"][order]
-    return Cases(data, None, tests, test, numbers, single, verdicts.astype(np.int8))
+    return Cases(data, None, tests, test, numbers, _each_alone(order), verdicts.astype(np.int8))
 
 
 def _suite_cases(data: CoverageData, run: int, outline: Outline) -> Cases:
     of_test = np.repeat(np.arange(len(outline.tests)), [len(cases) for cases in outline.cases])
-    whole = complete_cases(data, run)
-    numbers = np.array([number for number, _ in whole], dtype=np.int64)
-    rows = [np.array(mine) for _, mine in whole]
+    numbers, rows = complete_cases(data, run)
     tests = tuple(test.name for test in outline.tests)
     found = [outcome.verdicts for outcome in judge_run(data, run)]
     verdicts = np.concatenate([np.zeros(0, dtype=np.int8), *found])
@@ -138,7 +139,6 @@ def _suite_cases(data: CoverageData, run: int, outline: Outline) -> Cases:
 
 def reduced_suite(cases: Cases, chosen: NDArray[np.int64], outline: Outline) -> Suite:
     """Return the suite of the chosen cases; a test of which nothing is left is left out."""
-    texts: list[tuple[Text, ...]] = [()] * len(outline.sizes)
-    for case in chosen:
-        texts[cases.number[case]] = cases.texts(int(case))
-    return outline.filled(texts)
+    mine = chosen[np.unique(cases.number[chosen], return_index=True)[1]]
+    texts = taken(cases.data.table.texts, cases.rows.taken(mine).values)
+    return outline.filled(cases.number[mine], texts)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mncover.data import datafile
+from mncover.data.columns import taken
 from mncover.data.store import CoverageData
 from mncover.data.table import UNKNOWN
 from mncover.errors import DataFileError, SettingsError
@@ -172,7 +173,7 @@ class Finder:
 
     def texts(self, case: int) -> tuple[Text, ...]:
         """Return the texts of a case."""
-        return tuple(self.data.table.texts[row] for row in self.rows[self._position[case]])
+        return tuple(taken(self.data.table.texts, self.rows[self._position[case]]))
 
     def item(self, asked: Asked) -> Item:
         """Return a case that was asked about, to be shown."""

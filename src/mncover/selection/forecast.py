@@ -46,7 +46,7 @@ def forecast(
     """Judge every case as it was answered, and again with outputs moved at random."""
     if len(labels) < 2 or np.isnan(probabilities).any():
         raise SettingsError("a plan needs a run of a model that classifies every text.")
-    texts = Grouped([len(case.texts) for test in suite.tests for case in test.cases])
+    texts = Grouped([size for test in suite.tests for size in test.sizes])
     logits = np.log(np.clip(probabilities.astype(np.float64), LEAST, 1.0))
     rng = np.random.default_rng(0)  # the same cases get the same forecast, whatever the plan
 

@@ -73,8 +73,7 @@ def _answered(data: CoverageData, runs: Sequence[int], cases: int) -> Answered:
     run, verdicts = np.zeros(cases, dtype=bool), np.full(cases, NOT_JUDGED, dtype=np.int8)
     folds = np.zeros(cases, dtype=np.int64)
     for outline, outcome, _ in judged_cases(data, runs):
-        sizes = np.cumsum([0, *map(len, outline.cases)])
-        start = sizes[[test.name for test in outline.tests].index(outcome.test.name)]
+        start = outline.starts[[test.name for test in outline.tests].index(outcome.test.name)]
         mine: Sequence[Case] = outcome.test.cases
         places = start + np.array(outcome.places or range(len(mine)), dtype=np.int64)
         run[places], verdicts[places], folds[places] = True, outcome.verdicts, folds_of(mine)

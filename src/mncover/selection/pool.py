@@ -6,7 +6,6 @@ No expectation, label or test name gets in here, so none can reach a choice that
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mncover.data.columns import Parted
 from mncover.data.table import Table
 from mncover.errors import MissingExtraError
 from mncover.selection.uncertainty import entropy
@@ -44,11 +44,9 @@ class Pool:
         return self.uncertainty if self.uncertainty.any() else np.ones(len(self))
 
 
-def pool_of(table: Table, rows: Sequence[NDArray[np.int64]]) -> Pool:
+def pool_of(table: Table, rows: Parted) -> Pool:
     """Return the pool of cases that have the given rows of a table."""
-    flat = np.concatenate([np.zeros(0, dtype=np.int64), *rows])
-    sizes = np.array([len(mine) for mine in rows], dtype=np.int64)
-    starts = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes)[:-1]])[: len(sizes)]
+    flat, sizes, starts = rows.values, rows.sizes, rows.ends[:-1]
     probabilities = np.nan_to_num(table.probabilities[flat].astype(np.float64))
     inside = np.nan_to_num(table.signatures[flat].astype(np.float32))
     uncertain = entropy(probabilities)

@@ -6,11 +6,12 @@ from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mncover.data.columns import Coded, Coder, Column, Numbers, Places
+from mncover.data.columns import Coded, Coder, Column, Numbers, Places, at_places
 from mncover.data.texts import TextFile, Texts
 from mncover.suites.answers import Label
 from mncover.types import Text
@@ -25,9 +26,11 @@ class Case:
 
 
 class CaseColumn(Column[Case]):
-    """Cases whose texts follow each other in a file; `ends` says where each begins and ends."""
+    """Cases whose texts follow each other; `ends` says where each begins and ends."""
 
-    def __init__(self, texts: Texts, ends: NDArray[np.int32], labels: Coded[Label]) -> None:
+    def __init__(
+        self, texts: Sequence[Text], ends: NDArray[np.integer[Any]], labels: Coded[Label]
+    ) -> None:
         self.texts, self.ends, self.labels = texts, ends, labels
 
     def __len__(self) -> int:
@@ -43,7 +46,7 @@ class CaseColumn(Column[Case]):
         starts, sizes = self.ends[places], self.ends[places + 1] - self.ends[places]
         ends = np.cumsum([0, *sizes.tolist()])
         within = np.arange(ends[-1]) - np.repeat(ends[:-1], sizes)
-        texts = self.texts.at(np.repeat(starts, sizes) + within)
+        texts = at_places(self.texts, np.repeat(starts, sizes) + within)
         each = zip(pairwise(ends.tolist()), self.labels.at(places), strict=True)
         return [Case(tuple(texts[start:stop]), label) for (start, stop), label in each]
 
@@ -82,7 +85,8 @@ def written(cases: Iterable[Case], file: TextFile) -> CaseColumn:
 
 def all_texts(parts: Sequence[Sequence[Case]]) -> Texts:
     """Return the texts of all cases as one column, which is there if they came from one file."""
-    columns = [part.texts for part in parts if isinstance(part, CaseColumn)]
+    found = [part.texts for part in parts if isinstance(part, CaseColumn)]
+    columns = [texts for texts in found if isinstance(texts, Texts)]
     in_order = all(a.file is b.file and a.stop == b.start for a, b in pairwise(columns))
     if columns and len(columns) == len(parts) and in_order:
         return columns[0].file.texts(columns[0].start, columns[-1].stop)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, chain, islice, pairwise
-from typing import Any
+from itertools import accumulate, pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mncover.data.columns import Parted, taken
 from mncover.data.results import ADDS_LITTLE_AT, Result, misclassified, summarize
 from mncover.data.store import CoverageData
 from mncover.errors import DataFileError, MnCoverError, SettingsError, TextError
@@ -142,7 +143,7 @@ def judge_suite(suite: Suite, answers: Answers) -> list[Outcome]:
 def judge_test(test: Test, answers: Answers, labels: Sequence[str] = ()) -> Outcome:
     """Judge every case of a test, given the answers to its texts, case by case."""
     try:
-        texts = Grouped([len(case.texts) for case in test.cases])
+        texts = Grouped(test.sizes)
         judged, passes = _judged(test, answers, texts, labels)
     except TextError as error:
         raise TextError(f"the test {test.name!r}: {error}") from None
@@ -165,7 +166,7 @@ def _judged(
     test: Test, answers: Answers, texts: Grouped, labels: Sequence[str]
 ) -> tuple[Mask, Mask]:
     """Return which texts of a test are judged, and which of these pass."""
-    given = [case.label for case in test.cases]
+    given = list(test.labels)
     if isinstance(test.expectation, AnswerExpectation):
         each = [given[case] for case in texts.case.tolist()]
         judged = answers.judged or (NOT_JUDGED,) * len(answers.said)
@@ -184,7 +185,7 @@ def require_classes(suite: Suite, model_labels: Sequence[str]) -> None:
         assert isinstance(test.expectation, Expectation)
         try:
             _numbered(test.expectation, labels)
-            for label in dict.fromkeys(case.label for case in test.cases):
+            for label in dict.fromkeys(test.labels):
                 _numbers(label, labels)
         except TextError as error:
             raise TextError(f"the test {test.name!r}: {error}") from None
@@ -248,8 +249,7 @@ def result_of(data: CoverageData, adds_little_at: float = ADDS_LITTLE_AT) -> Res
     outcomes, fails = [], misclassified(data)
     for _, outcome, rows in judged_cases(data):
         outcomes.append(outcome)
-        for case in np.flatnonzero(outcome.verdicts == FAILS):
-            fails[rows[case]] = True
+        fails[rows.taken(np.flatnonzero(outcome.verdicts == FAILS)).values] = True
     return summarize(data, outcomes, adds_little_at, fails)
 
 
@@ -260,26 +260,23 @@ def judge_run(data: CoverageData, run: int) -> list[Outcome]:
 
 def judged_cases(
     data: CoverageData, runs: Sequence[int] | None = None
-) -> Iterator[tuple[Outline, Outcome, list[list[int]]]]:
+) -> Iterator[tuple[Outline, Outcome, Parted]]:
     """Yield the outcome of every test, with its suite's outline and the table rows of each case."""
     for run in range(len(data.runs)) if runs is None else runs:
         outline = outline_of(data, data.runs[run].id)
         if outline is None:
             continue
-        rows, table = dict(complete_cases(data, run)), data.table
-        mine = [rows.get(case, []) for case in range(len(outline.sizes))]
-        flat = list(chain.from_iterable(mine))
-        texts = map(table.texts.__getitem__, flat)
-        suite = outline.filled([tuple(islice(texts, len(case))) for case in mine])
-        answers = answers_to(data, outline, flat)
-        left, whole = iter(rows.items()), len(rows) == len(mine)
-        sizes = accumulate(map(len, outline.cases), initial=0)
-        starts = {test.name: start for test, start in zip(outline.tests, sizes, strict=False)}
-        for outcome in judge_suite(suite, answers):
-            numbers, its = zip(*islice(left, len(outcome.test.cases)), strict=True)
-            start = starts[outcome.test.name]
-            places = () if whole else tuple(number - start for number in numbers)
-            yield outline, replace(outcome, places=places), list(its)
+        whole, starts = complete_cases(data, run), outline.starts
+        for at, (first, last) in enumerate(pairwise(whole.before(starts))):
+            if first == last:
+                continue
+            rows = whole.rows.taken(np.arange(first, last))
+            places = whole.numbers[first:last] - starts[at]
+            test = outline.test_of(at, places, taken(data.table.texts, rows.values))
+            outcome = judge_test(test, answers_to(data, outline, rows.values), outline.labels)
+            if len(whole.numbers) < starts[-1]:
+                outcome = replace(outcome, places=tuple(places.tolist()))
+            yield outline, outcome, rows
 
 
 def answers_to(data: CoverageData, outline: Outline | None, rows: Any) -> Answers:
@@ -287,7 +284,7 @@ def answers_to(data: CoverageData, outline: Outline | None, rows: Any) -> Answer
     table, labels = data.table, data.identity.labels
     found = table.probabilities[rows]
     if table.answers:
-        said = tuple(table.answers[row] for row in rows)
+        said = tuple(taken(table.answers, np.asarray(rows)))
         nothing = np.full(len(said), -1), found.astype(np.float64)
         return Answers(*nothing, said, tuple(table["judged"][rows].tolist()))
     if outline is None:
@@ -295,13 +292,26 @@ def answers_to(data: CoverageData, outline: Outline | None, rows: Any) -> Answer
     return in_suite_classes(found, labels, outline.labels, outline.classes)
 
 
-def complete_cases(data: CoverageData, run: int) -> list[tuple[int, list[int]]]:
-    """Return the number and the table rows of every case of a run whose texts were all run."""
+class WholeCases(NamedTuple):
+    """The cases of a run whose texts were all run: their numbers, and their rows in the table."""
+
+    numbers: NDArray[np.int64]
+    rows: Parted
+
+    def before(self, numbers: NDArray[np.int64]) -> list[int]:
+        """Return how many of them come before each of some numbers."""
+        found: list[int] = np.searchsorted(self.numbers, numbers).tolist()
+        return found
+
+
+def complete_cases(data: CoverageData, run: int) -> WholeCases:
+    """Return the cases of a run of a suite whose texts were all run."""
     table, tests = data.table, data.outlines[data.runs[run].id]["tests"]
-    sizes = [size for test in tests for size in test["sizes"]]
+    each = [np.asarray(test["sizes"], np.int64) for test in tests]
+    sizes = np.concatenate([np.zeros(0, np.int64), *each])
     rows = np.flatnonzero(table["run"] == run)
     cases = table["case"][rows]
-    ordered = rows[np.lexsort((table["index"][rows], cases))].tolist()
+    ordered = rows[np.lexsort((table["index"][rows], cases))]
     had = np.bincount(cases, minlength=len(sizes))
-    each = enumerate(zip(sizes, had.tolist(), np.cumsum(had).tolist(), strict=True))
-    return [(number, ordered[end - n : end]) for number, (size, n, end) in each if n == size]
+    numbers = np.flatnonzero(had == sizes)
+    return WholeCases(numbers, Parted.of(ordered, had).taken(numbers))

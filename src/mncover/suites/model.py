@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any, ClassVar, Literal, get_args
 
-from mncover.data.columns import Pairs
+import numpy as np
+from numpy.typing import NDArray
+
+from mncover.data.columns import Coded, Numbers, Pairs, taken
 from mncover.data.schema import OneOf, Whole, check_shape
 from mncover.errors import SchemaError, SettingsError, TextError
 from mncover.suites.answers import KINDS as ANSWERS
@@ -174,7 +177,7 @@ class Outline:
     labels: tuple[str, ...]
     classes: How
     tests: tuple[Test, ...]  # without cases
-    cases: tuple[Sequence[tuple[int, Label]], ...]  # per case: number of texts, and label
+    cases: tuple[Pairs[int, Label], ...]  # per case: number of texts, and label
     plan: dict[str, Any] | None = None
 
     @classmethod
@@ -185,20 +188,37 @@ class Outline:
         return cls(suite.labels, classes, tests, cases, suite.plan)
 
     @property
-    def sizes(self) -> list[int]:
+    def sizes(self) -> NDArray[np.int64]:
         """How many texts each case has, over all tests."""
-        return [size for cases in self.cases for size, _ in cases]
+        each = [np.asarray(cases.first, np.int64) for cases in self.cases]
+        return np.concatenate([np.zeros(0, np.int64), *each])
 
-    def filled(self, texts: Sequence[tuple[Text, ...]]) -> Suite:
-        """Return a suite of the complete cases, given the texts of each; no test is left empty."""
-        number, tests = 0, []
-        for test, cases in zip(self.tests, self.cases, strict=True):
-            mine = zip(cases, texts[number : number + len(cases)], strict=True)
-            done = tuple(Case(given, label) for (size, label), given in mine if len(given) == size)
-            number += len(cases)
-            if done:
-                tests.append(replace(test, cases=done))
+    @property
+    def starts(self) -> NDArray[np.int64]:
+        """The number of the first case of each test, and how many cases there are."""
+        return np.cumsum([0, *map(len, self.cases)])
+
+    def filled(self, numbers: NDArray[np.int64], texts: Sequence[Text]) -> Suite:
+        """Return a suite of some cases, by their numbers in order, with all of their texts.
+
+        No test is left empty.
+        """
+        sizes, starts = self.sizes[numbers], self.starts
+        ends = np.concatenate([[0], np.cumsum(sizes)])
+        tests = []
+        for at, (start, stop) in enumerate(pairwise(np.searchsorted(numbers, starts).tolist())):
+            if start < stop:
+                rows = np.arange(ends[start], ends[stop])
+                mine = self.test_of(at, numbers[start:stop] - starts[at], taken(texts, rows))
+                tests.append(mine)
         return Suite(tuple(tests), self.labels)
+
+    def test_of(self, at: int, places: NDArray[np.int64], texts: Sequence[Text]) -> Test:
+        """Return a test with some of its cases, given all of their texts."""
+        cases = self.cases[at]
+        sizes, labels = np.asarray(cases.first)[places], Coded.of(cases.second).taken(places)
+        ends = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        return replace(self.tests[at], cases=CaseColumn(texts, ends, labels))
 
     def to_json(self) -> dict[str, Any]:
         """Return the outline as plain values."""
@@ -212,9 +232,7 @@ class Outline:
         """Return the same, with columns in the place of long lists where there are some."""
         tests = []
         for test, cases in zip(self.tests, self.cases, strict=True):
-            sizes = cases.first if isinstance(cases, Pairs) else [size for size, _ in cases]
-            right = cases.second if isinstance(cases, Pairs) else [label for _, label in cases]
-            tests.append(test.to_json() | {"sizes": sizes, "right": right})
+            tests.append(test.to_json() | {"sizes": cases.first, "right": cases.second})
         plan = {} if self.plan is None else {"plan": self.plan}
         return {"labels": list(self.labels), "classes": self.classes, "tests": tests, **plan}
 
@@ -225,7 +243,9 @@ class Outline:
         tests, cases = [], []
         for row in value["tests"]:
             tests.append(Test.from_json(row))
-            right = [_right(label) for label in row["right"]]
-            cases.append(tuple(zip(row["sizes"], right, strict=True)))
+            right = Coded.of(map(_right, row["right"]))
+            if len(right) != len(row["sizes"]):
+                raise TextError(f"the test {row['test']!r:.80} has another number of labels than cases.")
+            cases.append(Pairs(Numbers(np.array(row["sizes"], np.int64)), right))
         plan = known_plan(value.get("plan"))
         return cls(tuple(value["labels"]), value["classes"], tuple(tests), tuple(cases), plan)
