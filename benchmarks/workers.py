@@ -2,11 +2,13 @@
 
     python -m benchmarks.workers same MODEL SUITE TRAIN [--texts 20000] [--workers 1,2,4]
     python -m benchmarks.workers kill MODEL SUITE TRAIN [--texts 4000] [--kills 20]
+    python -m benchmarks.workers lose MODEL SUITE TRAIN [--texts 4000] [--kills 5]
     python -m benchmarks.workers speed MODEL SUITE TRAIN [--texts N] [--workers 2] [--threads 1]
     python -m benchmarks.workers memory MODEL SUITE TRAIN [--workers 1,2,4,8] [--texts 2000]
     python -m benchmarks.workers shards MODEL SUITE TRAIN [--texts 20000]
 
-`same` compares data files byte by byte, `kill` too, while workers are killed at random moments.
+`same` compares data files byte by byte, `kill` too, while workers are killed at random moments,
+and `lose` while a machine of a simulated cluster of two is lost, and another one comes.
 `speed` times one process and workers, each once, after calibration and with the workers ready, and
 what adding up takes of that, without the checkpoints that one process writes as well;
 with `--threads 1` it times one worker against several, each of one thread. `memory` prints the
@@ -85,9 +87,12 @@ class Measured:
         self.folder = Path(tempfile.mkdtemp(prefix="mncover-workers-"))
         print(f"{len(self.rows):,} texts, calibrated on {len(self.train):,}", flush=True)
 
-    def coverage(self, workers: int | None, calibrate: bool = False) -> Coverage:
+    def coverage(
+        self, workers: int | None, calibrate: bool = False, ray: str | None = None
+    ) -> Coverage:
         """Return a calibrated coverage whose workers are ready; `calibrate` does it anew."""
-        cov = Coverage(self.model, max_length=self.length, workers=workers, progress=False)
+        how: dict[str, Any] = {"workers": workers, "ray": ray, "progress": False}
+        cov = Coverage(self.model, max_length=self.length, **how)
         cov.calibrate(self.train, cache=not calibrate, yardstick=False)
         cov.signatures(self.train[:8])
         return cov
@@ -119,36 +124,59 @@ def same(arguments: argparse.Namespace) -> None:
 
 
 def kill(arguments: argparse.Namespace) -> None:
-    # Small shards: there must be something left to do after many kills.
+    def kill_one() -> bool:
+        pids = [pid for pid in _pids() if pid != os.getpid()]
+        if pids:
+            os.kill(random.choice(pids), signal.SIGKILL)
+        return bool(pids)
+
+    _while(arguments, "workers killed", kill_one)
+
+
+def lose(arguments: argparse.Namespace) -> None:
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    nodes = [cluster.add_node(num_cpus=1)]
+
+    def lose_one() -> bool:
+        cluster.remove_node(nodes.pop(), allow_graceful=False)
+        nodes.append(cluster.add_node(num_cpus=1))
+        return True
+
+    _while(arguments, "machines lost", lose_one, cluster.address)
+    cluster.shutdown()
+
+
+def _while(
+    arguments: argparse.Namespace, what: str, harm: Callable[[], bool], ray: str | None = None
+) -> None:
+    """Run a suite, again and again, while harm is done at random moments; compare its files."""
+    # Small shards: there must be something left to do after much harm.
     windows.WINDOW_TEXTS = arguments.shard
     measured = Measured(arguments)
     alone, _ = measured.run(measured.coverage(None), "alone")
-    draw, kills, runs = random.Random(0), 0, 0
-    while kills < arguments.kills:
-        cov = measured.coverage(2)
-        with _killing(cov, draw) as count:
-            found, seconds = measured.run(cov, "killed")
-        kills, runs = kills + count[0], runs + 1
+    done, runs = 0, 0
+    while done < arguments.kills:
+        cov = measured.coverage(2, ray=ray)
+        with _harming(harm) as count:
+            found, seconds = measured.run(cov, "harmed")
+        done, runs = done + count[0], runs + 1
         equal = "the same file" if found == alone else "ANOTHER FILE"
-        print(f"run {runs}, {count[0]} workers killed: {equal}, {seconds:.1f} s", flush=True)
+        print(f"run {runs}, {count[0]} {what}: {equal}, {seconds:.1f} s", flush=True)
         cov.close()
 
 
 @contextmanager
-def _killing(cov: Coverage, draw: random.Random) -> Iterator[list[int]]:
-    """Kill a worker by SIGKILL at random moments, as long as the block lasts."""
-    crew = cov.engine.crew
-    assert isinstance(crew, crews.Crew)
+def _harming(harm: Callable[[], bool]) -> Iterator[list[int]]:
+    """Do harm at random moments, as long as the block lasts."""
     count, over = [0], threading.Event()
 
-    def kills() -> None:
-        while not over.wait(draw.uniform(1, 15)):
-            pids = [pid for pid in _pids() if pid != os.getpid()]
-            if pids:
-                os.kill(draw.choice(pids), signal.SIGKILL)
-                count[0] += 1
+    def harms() -> None:
+        while not over.wait(random.uniform(1, 15)):
+            count[0] += harm()
 
-    thread = threading.Thread(target=kills, daemon=True)
+    thread = threading.Thread(target=harms, daemon=True)
     thread.start()
     try:
         yield count
@@ -292,7 +320,14 @@ def shards(arguments: argparse.Namespace) -> None:
     print(f"all of them joined: {len(pickle.dumps(whole, protocol=5)):,} bytes, {took:.2f} s")
 
 
-COMMANDS = {"same": same, "kill": kill, "speed": speed, "memory": memory, "shards": shards}
+COMMANDS = {
+    "same": same,
+    "kill": kill,
+    "lose": lose,
+    "speed": speed,
+    "memory": memory,
+    "shards": shards,
+}
 
 
 def main() -> None:
@@ -305,13 +340,15 @@ def main() -> None:
     parser.add_argument("--train-limit", type=int, default=10_000)
     parser.add_argument("--max-length", type=int, default=128)
     parser.add_argument("--workers", type=lambda text: [int(one) for one in text.split(",")])
-    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--kills", type=int)
     parser.add_argument("--shard", type=int, default=256)
     parser.add_argument("--threads", type=int)
     arguments = parser.parse_args()
     arguments.workers = arguments.workers or {"same": [1, 2, 4], "memory": [1, 2, 4, 8]}.get(
         arguments.what, [2]
     )
+    arguments.kills = arguments.kills or {"lose": 5}.get(arguments.what, 20)
+    random.seed(0)
     Run.start = one_name  # type: ignore[method-assign, assignment]
     COMMANDS[arguments.what](arguments)
 
