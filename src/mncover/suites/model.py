@@ -245,7 +245,8 @@ class Outline:
             tests.append(Test.from_json(row))
             right = Coded.of(map(_right, row["right"]))
             if len(right) != len(row["sizes"]):
-                raise TextError(f"the test {row['test']!r:.80} has another number of labels than cases.")
+                name = brief(row["test"])
+                raise TextError(f"the test {name} has another number of labels than cases.")
             cases.append(Pairs(Numbers(np.array(row["sizes"], np.int64)), right))
         plan = known_plan(value.get("plan"))
         return cls(tuple(value["labels"]), value["classes"], tuple(tests), tuple(cases), plan)
