@@ -9,6 +9,7 @@ import torch
 import transformers as hf
 from torch import Tensor
 
+from mncover.engine import switching
 from mncover.engine.probe import find_taps
 from mncover.engine.subject import Subject
 from mncover.engine.taps import Taps, hooks_restored
@@ -118,7 +119,7 @@ def test_every_falcon_is_read_as_one_made_with_eager_attention(
 def test_attention_is_not_read_if_asking_for_it_changes_the_states(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(Subject, "_make_eager", lambda self, undo: None)
+    monkeypatch.setattr(switching, "_make_eager", lambda model, undo: None)
     taps = find_taps(Subject(falcon(), tiny.tokenizer(False)))
     assert taps.note.endswith("it computes other states when it is asked for its attention.")
     assert taps.causal

@@ -23,6 +23,7 @@ from mncover.engine.kernels.base import Array
 from mncover.engine.measure import measure
 from mncover.engine.readers import Reader
 from mncover.engine.subject import PROBE_TEXT, Subject
+from mncover.engine.switching import evaluating
 from mncover.engine.windows import Window
 from mncover.types import Text
 
@@ -41,7 +42,7 @@ def run_padded(
     """Run texts in padded batches; yield the indices of each batch with what `run` returns."""
     n = subject.workers
     batches = batches_with_padding(tokens.lengths.tolist(), size, n)
-    with subject.evaluating(), parallel(min(n, len(batches))) as run_all:
+    with evaluating(subject.model), parallel(min(n, len(batches))) as run_all:
         yield from zip(batches, run_all(run, batches), strict=True)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property, partial
 from threading import Lock
@@ -20,6 +20,7 @@ from mncover.engine.batches import Tokens, ahead, batch_limits, staged, workers_
 from mncover.engine.choices import Choices, require_causal
 from mncover.engine.generate import Answerer
 from mncover.engine.prompts import Prompter
+from mncover.engine.switching import attending, evaluating
 from mncover.engine.tokenizing import called, columns, set_to_cut, well_formed_text
 from mncover.errors import ModelError
 from mncover.types import Text
@@ -321,48 +322,14 @@ class Subject:
         return np.where(run, np.nan_to_num(probabilities).argmax(axis=1), -1)
 
     @contextmanager
-    def evaluating(self) -> Iterator[None]:
-        """Put the model into evaluation mode, and back afterwards."""
-        with ExitStack() as undo:
-            for module in [m for m in self.model.modules() if m.training]:
-                undo.callback(setattr, module, "training", True)
-                module.training = False
-            yield
-
-    @contextmanager
     def measuring(self, attention: str | None = "eager") -> Iterator[None]:
         """Put the model into the state it is measured in, and put it back afterwards.
 
         Evaluation mode, and eager attention: other implementations, but for our own, never hold
         the attention weights that are to be read. None leaves attention as it is.
         """
-        with self.evaluating(), ExitStack() as undo:
-            before = getattr(self.model.config, "_attn_implementation", "eager")
-            if attention == "eager" and not self._takes_attention:
-                self._make_eager(undo)
-            elif attention not in (None, before) and self._takes_attention:
-                undo.callback(self.model.set_attn_implementation, before)
-                self.model.set_attn_implementation(attention)
+        with evaluating(self.model), attending(self.model, attention):
             yield
-
-    @cached_property
-    def _takes_attention(self) -> bool:
-        """Whether the model can be told which implementation of attention to use."""
-        asked = getattr(type(self.model), "_can_set_attn_implementation", None)
-        return asked is None or bool(asked())
-
-    def _make_eager(self, undo: ExitStack) -> None:
-        """Switch attention by the configuration: told to switch, such a model stays as it is.
-
-        Asked for weights in that state, Falcon adds another implementation's mask, which is true
-        and false, to its scores, and so looks ahead.
-        """
-        found: list[Any] = [getattr(module, "config", None) for module in self.model.modules()]
-        every = {id(one): one for one in found if hasattr(one, "_attn_implementation")}
-        for config in reversed(every.values()):  # a part's before the whole's, put back after it
-            undo.callback(setattr, config, "_attn_implementation", config._attn_implementation)
-        for config in every.values():
-            config._attn_implementation = "eager"
 
     def _count_labels(self) -> int:
         inputs = self.probe_inputs()
