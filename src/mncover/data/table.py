@@ -159,8 +159,7 @@ class Table:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return all arrays by name."""
-        names = [*self.columns, *(NEW + name for name in self.new), PROBABILITIES, SIGNATURES]
-        return {name: self.array(name) for name in names}
+        return {name: self.array(name) for name in array_names(self.new)}
 
     def ordered(self, criterion: str, rows: Any = slice(None)) -> bool:
         """Return whether it is known what each text, or each of some rows, added."""
