@@ -7,12 +7,17 @@ These are the controls of `mncover masks --controls`, for several shares, and tw
 that get most attention, and the share of the places in the test texts that is kept. With
 `--masks`, nothing is learnt: these are cut where they keep each share. The table, as JSON and as
 text, is written after every share.
+
+    python -m benchmarks.pair_masks --plot curve.png FILE.json …
+
+draws such tables, each in a panel of its own.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
 
@@ -38,6 +44,7 @@ from mncover.masks.learning import draw_sample, learn_masks
 from mncover.masks.masks import Masks
 from mncover.masks.paid import attention_paid
 from mncover.masks.settings import LearningSettings, chosen_settings
+from mncover.report.plots import BLUE, ORANGE
 from mncover.suites.formats import read_texts
 from mncover.types import Text
 
@@ -112,7 +119,38 @@ def show(model: str, rows: Sequence[dict[str, Any]]) -> Table:
     return table
 
 
+# What is drawn, with its label and its style.
+DRAWN = {
+    "pairs alone": ("the learnt pairs", {"color": BLUE, "marker": "o"}),
+    "words and pairs": ("the learnt pairs and words", {"color": BLUE, "marker": "o", "ls": "--"}),
+    "shuffled among equally frequent pairs": ("shuffled", {"color": ORANGE, "marker": "s"}),
+    "as many pairs at random": ("random", {"color": "0.5", "marker": "s"}),
+}
+
+
+def draw(tables: Sequence[Path], output: Path) -> None:
+    """Draw fidelity against the share of pairs that is kept, with its 95 % interval or range."""
+    figure = Figure(figsize=(4.5 * len(tables), 3.9), layout="constrained")
+    axes = figure.subplots(1, len(tables), sharey=True, squeeze=False)[0]
+    for axis, path in zip(axes, tables, strict=True):
+        table = json.loads(path.read_text())
+        rows = sorted(table["rows"], key=lambda row: row["pairs kept"])
+        kept = [100 * row["pairs kept"] for row in rows]
+        for name, (label, style) in DRAWN.items():
+            values = np.array([row["fidelity"][name] for row in rows]) * 100
+            axis.plot(kept, values[:, 0], label=label, markersize=4, **style)
+            axis.fill_between(kept, *values[:, 1:].T, color=style["color"], alpha=0.12, lw=0)
+        axis.set(title=Path(table["model"]).name, xlabel="pairs kept, %", xticks=kept)
+        axis.grid(alpha=0.3)
+    axes[0].set_ylabel("fidelity, %")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    figure.savefig(output, dpi=150)
+
+
 def main() -> None:
+    if sys.argv[1:2] == ["--plot"]:
+        draw([Path(name) for name in sys.argv[3:]], Path(sys.argv[2]))
+        return
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model")
     parser.add_argument("train", type=Path)
