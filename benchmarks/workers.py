@@ -1,8 +1,8 @@
 """Do workers give what one process gives, and what do they cost?
 
     python -m benchmarks.workers same MODEL SUITE TRAIN [--texts 20000] [--workers 1,2,4]
-    python -m benchmarks.workers kill MODEL SUITE TRAIN [--texts 4000] [--kills 20]
-    python -m benchmarks.workers lose MODEL SUITE TRAIN [--texts 4000] [--kills 5]
+    python -m benchmarks.workers kill MODEL SUITE TRAIN --texts 4000 [--kills 20]
+    python -m benchmarks.workers lose MODEL SUITE TRAIN --texts 4000 [--kills 5]
     python -m benchmarks.workers speed MODEL SUITE TRAIN [--texts N] [--workers 2] [--threads 1]
     python -m benchmarks.workers memory MODEL SUITE TRAIN [--workers 1,2,4,8] [--texts 2000]
     python -m benchmarks.workers shards MODEL SUITE TRAIN [--texts 20000]
@@ -125,55 +125,67 @@ def same(arguments: argparse.Namespace) -> None:
 
 def kill(arguments: argparse.Namespace) -> None:
     def kill_one() -> bool:
-        pids = [pid for pid in _pids() if pid != os.getpid()]
+        pids = _pids()
         if pids:
             os.kill(random.choice(pids), signal.SIGKILL)
         return bool(pids)
 
-    _while(arguments, "workers killed", kill_one)
+    # Of a third that dies of the same shard a crew believes that the shard is to blame.
+    _while(arguments, "workers killed", kill_one, most=2)
 
 
 def lose(arguments: argparse.Namespace) -> None:
     from ray.cluster_utils import Cluster
 
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
-    nodes = [cluster.add_node(num_cpus=1)]
 
     def lose_one() -> bool:
-        cluster.remove_node(nodes.pop(), allow_graceful=False)
-        nodes.append(cluster.add_node(num_cpus=1))
+        cluster.remove_node(next(iter(cluster.worker_nodes)), allow_graceful=False)
         return True
 
-    _while(arguments, "machines lost", lose_one, cluster.address)
+    def prepare() -> None:
+        if not cluster.worker_nodes:
+            cluster.add_node(num_cpus=1)
+
+    _while(arguments, "machines lost", lose_one, 1, prepare, cluster.address)
     cluster.shutdown()
 
 
 def _while(
-    arguments: argparse.Namespace, what: str, harm: Callable[[], bool], ray: str | None = None
+    arguments: argparse.Namespace,
+    what: str,
+    harm: Callable[[], bool],
+    most: int,
+    prepare: Callable[[], None] = lambda: None,
+    ray: str | None = None,
 ) -> None:
-    """Run a suite, again and again, while harm is done at random moments; compare its files."""
-    # Small shards: there must be something left to do after much harm.
+    """Run a suite, again and again, while harm is done at random moments; compare its files.
+
+    `harm` says whether it found something to harm. It is done at most `most` times in a run.
+    """
+    # Small shards: there must be something left to do after a harm.
     windows.WINDOW_TEXTS = arguments.shard
     measured = Measured(arguments)
-    alone, _ = measured.run(measured.coverage(None), "alone")
+    alone, seconds = measured.run(measured.coverage(None), "alone")
     done, runs = 0, 0
     while done < arguments.kills:
+        prepare()
         cov = measured.coverage(2, ray=ray)
-        with _harming(harm) as count:
-            found, seconds = measured.run(cov, "harmed")
+        with _harming(harm, most, seconds) as count:
+            found, took = measured.run(cov, "harmed")
         done, runs = done + count[0], runs + 1
         equal = "the same file" if found == alone else "ANOTHER FILE"
-        print(f"run {runs}, {count[0]} {what}: {equal}, {seconds:.1f} s", flush=True)
+        print(f"run {runs}, {count[0]} {what}: {equal}, {took:.1f} s", flush=True)
         cov.close()
 
 
 @contextmanager
-def _harming(harm: Callable[[], bool]) -> Iterator[list[int]]:
-    """Do harm at random moments, as long as the block lasts."""
+def _harming(harm: Callable[[], bool], most: int, within: float) -> Iterator[list[int]]:
+    """Do harm at random moments, `within` seconds of each other, as long as the block lasts."""
     count, over = [0], threading.Event()
 
     def harms() -> None:
-        while not over.wait(random.uniform(1, 15)):
+        while count[0] < most and not over.wait(random.uniform(0, within)):
             count[0] += harm()
 
     thread = threading.Thread(target=harms, daemon=True)
@@ -231,9 +243,11 @@ def speed(arguments: argparse.Namespace) -> None:
             assert crew.cluster.threads == arguments.threads
         SECONDS["merging"] = 0.0
         _, seconds[workers] = measured.run(cov, str(workers))
-        ratio, share = seconds[workers] / seconds[first], SECONDS["merging"] / seconds[workers]
         name = "one process" if workers is None else f"{workers} workers"
-        print(f"{name}: {seconds[workers]:.1f} s ({ratio:.3f}), adding up {share:.1%}", flush=True)
+        print(f"{name}: {seconds[workers]:.1f} s", end="", flush=True)
+        print(f" ({seconds[workers] / seconds[first]:.3f})", end="", flush=True)
+        share = SECONDS["merging"] / seconds[workers]
+        print("" if workers is None else f", adding up {share:.1%}", flush=True)
         cov.close()
 
 

@@ -20,6 +20,9 @@ from mncover.engine.cluster import Cluster, Spread
 from mncover.engine.crew import _Call
 from mncover.engine.worker import Worker
 from mncover.errors import ActivationError, MissingExtraError, SettingsError, WorkerError
+from mncover.suites.expectations import Expectation
+from mncover.suites.model import Case, Suite, Test
+from mncover.suites.rows import Rows
 from tests import tiny
 from tests.masks.test_mncover import random_masks
 
@@ -43,39 +46,73 @@ def _small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def one_ray() -> Iterator[None]:
     """Start Ray once for the tests of this file."""
+    ray.shutdown()
     cluster = Cluster(Spread(4), threads=4, gpu=False)
     yield
     cluster.leave()
 
 
-def saved(cov: Coverage, path: Path) -> bytes:
-    """Measure in order, in two contexts, and return the data file."""
+CLASSES = ("LABEL_0", "LABEL_1", "LABEL_2")
+_SUITE = Suite(
+    (
+        Test(
+            "labels",
+            "MFT",
+            Expectation("label"),
+            tuple(Case((text,), number % 3) for number, text in enumerate(TEXTS[:70])),
+        ),
+        Test(
+            "changes",
+            "INV",
+            Expectation("inv"),
+            tuple(Case(pair) for pair in zip(TEXTS[70:115], TEXTS[115:], strict=True)),
+        ),
+    ),
+    CLASSES,
+)
+SUITE = Rows.of_suite(Path("suite.jsonl"), _SUITE)
+
+
+def outcome(cov: Coverage, folder: Path) -> tuple[bytes, list[Any], bytes]:
+    """Return the file of a suite, its verdicts, and the file of texts measured in two contexts."""
+    folder.mkdir()
     cov.calibrate(TRAIN, cache=False)
+    ran = cov.run(SUITE, folder / "suite.mncover")
     cov.update(TEXTS, context=CONTEXTS, gains=True)
     cov.update(TEXTS[:20], context="a")
-    cov.save(path)
+    cov.save(folder / "texts.mncover")
     cov.close()
-    return path.read_bytes()
+    verdicts = list(ran.result().cases())
+    return (
+        (folder / "suite.mncover").read_bytes(),
+        verdicts,
+        (folder / "texts.mncover").read_bytes(),
+    )
 
 
-ARCHITECTURES: list[tuple[str, int, dict[str, Any]]] = [
-    ("bert", 2, {"criteria": ["cover", "mncover", "pairs:8"]}),
-    ("roberta", 1, {"criteria": ["cover", "mncover", "nbc"]}),
-    ("gpt2", 1, {}),
-    ("modernbert", 1, {"positions": "mean"}),
+ARCHITECTURES: list[tuple[str, dict[str, Any]]] = [
+    ("bert", {"criteria": ["cover", "mncover", "pairs:8"]}),
+    ("roberta", {"criteria": ["cover", "mncover", "nbc"]}),
+    ("llama_classifier", {}),
+    ("modernbert", {"positions": "mean"}),
 ]
 
 
-@pytest.mark.usefixtures("one_ray")
-@pytest.mark.parametrize(("name", "workers", "options"), ARCHITECTURES)
-def test_workers_write_the_data_file_of_one_process(
-    tmp_path: Path, name: str, workers: int, options: dict[str, Any]
-) -> None:
+def compare(folder: Path, name: str, options: dict[str, Any], **shared: Any) -> None:
+    """Compare what workers find with what one process finds, under masks."""
     model, tokenizer = tiny.make(name)
     what = {"max_length": 12, "masks": random_masks(tokenizer, 1), **options}
-    alone = saved(Coverage(model, tokenizer, **what), tmp_path / "alone.mncover")
-    shared = Coverage(model, tokenizer, **what, workers=workers)
-    assert saved(shared, tmp_path / "shared.mncover") == alone
+    alone = outcome(Coverage(model, tokenizer, **what), folder / "alone")
+    assert {True, False} <= {row["failing"] for row in alone[1]}
+    assert outcome(Coverage(model, tokenizer, **what, **shared), folder / "shared") == alone
+
+
+@pytest.mark.usefixtures("one_ray")
+@pytest.mark.parametrize(("name", "options"), ARCHITECTURES)
+def test_workers_find_what_one_process_finds(
+    tmp_path: Path, name: str, options: dict[str, Any]
+) -> None:
+    compare(tmp_path, name, options, workers=2)
 
 
 class Deadly:
@@ -152,32 +189,42 @@ def test_what_a_worker_refuses_reads_as_in_one_process() -> None:
     assert "so awful" in said[0]
 
 
-def test_a_cluster_of_two_machines_gives_the_same_and_may_lose_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture(scope="module")
+def machines() -> Iterator[Any]:
+    """Start a cluster of two machines, each with a place for one worker."""
     from ray.cluster_utils import Cluster as Machines
 
     ray.shutdown()
-    model, tokenizer = tiny.make("bert")
-    alone = saved(Coverage(model, tokenizer, max_length=12), tmp_path / "alone.mncover")
     cluster = Machines(initialize_head=True, head_node_args={"num_cpus": 1})
-    second = cluster.add_node(num_cpus=1)
+    cluster.add_node(num_cpus=1)
+    yield cluster
+    ray.shutdown()
+    cluster.shutdown()
+
+
+@pytest.mark.parametrize(("name", "options"), ARCHITECTURES)
+def test_two_machines_find_what_one_process_finds(
+    machines: Any, tmp_path: Path, name: str, options: dict[str, Any]
+) -> None:
+    compare(tmp_path, name, options, workers=2, ray=machines.address)
+
+
+def test_a_machine_that_is_lost_changes_nothing(
+    machines: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real, count = _Call._take_note, [0]
 
     def losing(self: _Call, hand: Any) -> None:
         real(self, hand)
-        count[0] += 1
-        if count[0] == 12 and self.job == "record":
-            cluster.remove_node(second, allow_graceful=False)
+        count[0] += self.job == "record"
+        if count[0] == 5 and len(machines.worker_nodes) == 1:
+            machines.remove_node(next(iter(machines.worker_nodes)), allow_graceful=False)
 
-    try:
-        shared = Coverage(model, tokenizer, max_length=12, workers=2, ray=cluster.address)
-        monkeypatch.setattr(_Call, "_take_note", losing)
-        assert saved(shared, tmp_path / "shared.mncover") == alone
-        assert count[0] > 12
-    finally:
-        ray.shutdown()
-        cluster.shutdown()
+    monkeypatch.setattr(_Call, "_take_note", losing)
+    compare(tmp_path, *ARCHITECTURES[0], workers=2, ray=machines.address)
+    assert count[0] > 5
+    assert not machines.worker_nodes
+    machines.add_node(num_cpus=1)
 
 
 # Without Ray.
