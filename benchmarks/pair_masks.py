@@ -40,9 +40,10 @@ from mncover.masks.controls import (
     with_every_word,
 )
 from mncover.masks.cut import exact_cut
-from mncover.masks.learning import draw_sample, learn_masks
+from mncover.masks.learning import learn_masks
 from mncover.masks.masks import Masks
 from mncover.masks.paid import attention_paid
+from mncover.masks.sample import draw_sample
 from mncover.masks.settings import LearningSettings, chosen_settings
 from mncover.report.plots import BLUE, ORANGE
 from mncover.suites.formats import read_texts

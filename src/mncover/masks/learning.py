@@ -11,11 +11,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch.optim import Optimizer
@@ -24,23 +23,23 @@ from mncover.data.files import Unfinished
 from mncover.data.interrupts import held_back
 from mncover.data.schema import Number, Whole, check_shape
 from mncover.data.tensors import read_tensors, write_tensors
-from mncover.engine.batches import Tokens, batches_by_length
+from mncover.engine.batches import batches_by_length
 from mncover.engine.gating import GATED, check_gating
 from mncover.engine.loading import fingerprint_model
 from mncover.engine.masking import PairTable
 from mncover.engine.subject import Subject
-from mncover.errors import MaskError, TextError
+from mncover.errors import MaskError
 from mncover.masks.cut import exact_cut
 from mncover.masks.draws import Draws, stage_at
 from mncover.masks.paid import attention_paid
 from mncover.masks.proportional import Proportional
+from mncover.masks.sample import draw_sample, joined_sample
 from mncover.masks.settings import FIDELITY, LearningSettings
 from mncover.masks.vocabulary import count_pairs, vocabulary
 from mncover.masks.wimask import (
     Logits,
     WIMask,
     agreement,
-    predict,
     straight_through,
 )
 from mncover.types import Text, fingerprint_texts
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
     from mncover.masks.masks import Masks
 
 LOOKS_PER_EPOCH = 4  # how often the layer is judged on the held-out texts
-STAGES = 2  # changes when the same settings learn in another way, so that no old state is taken up
+STAGES = 3  # changes when the same settings learn in another way, so that no old state is taken up
 NEARLY = 0.005  # by this much the share of words kept may exceed the one asked for
 
 NUMBERS = ("step", "looked", "best", "stale")  # of `Progress`, in a file
@@ -58,13 +57,6 @@ _HEADER |= dict.fromkeys(("step", "looked", "stale"), Whole())
 
 Advance = Callable[[int], None]
 State = dict[str, Tensor]
-
-
-class Sample(NamedTuple):
-    """Texts as tokens, and the class that the plain model predicts for each."""
-
-    tokens: Tokens
-    targets: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +104,8 @@ def learn_masks(
             fidelity = learner.held_out_fidelity()
         facts = {
             "model": subject.name,
-            "texts": len(learner.train.tokens),
-            "held out": len(learner.held.tokens),
+            "texts": len(learner.train.texts),
+            "held out": len(learner.held.texts),
             FIDELITY: fidelity,
             "settings": asdict(settings),
         }
@@ -130,15 +122,6 @@ def frozen(subject: Subject, attention: str = "eager") -> Iterator[None]:
         yield
 
 
-def draw_sample(subject: Subject, texts: Sequence[Text], settings: LearningSettings) -> Sample:
-    """Draw the texts to learn from, in random order."""
-    order = np.random.default_rng(settings.seed).permutation(len(texts))[: settings.texts]
-    tokens = subject.encode([texts[i] for i in order], settings.max_length).with_tokens()
-    if len(tokens) < 2:
-        raise TextError("learning masks needs at least two texts, one of them to be held out.")
-    return Sample(tokens, predict(subject, tokens))
-
-
 class Learner:
     """One layer, its optimizer, and the texts it learns from and is judged on."""
 
@@ -146,10 +129,14 @@ class Learner:
         self, make: type[Masks], subject: Subject, texts: Sequence[Text], settings: LearningSettings
     ) -> None:
         self.make, self.subject, self.texts, self.settings = make, subject, texts, settings
-        tokens, targets = draw_sample(subject, texts, settings)
-        held = max(1, min(settings.held_out, len(tokens) // 10))
-        self.held = Sample(tokens.take(range(held)), targets[:held])
-        self.train = Sample(tokens.take(range(held, len(tokens))), targets[held:])
+        sample = draw_sample(subject, texts, settings)
+        held = max(1, min(settings.held_out, len(sample.texts) // 10))
+        self.held, self.train = sample.part(0, held), sample.part(held)
+        # What is learnt from: every text alone and, from the number `len(self.train.texts)` on,
+        # with another one behind it.
+        self.material = self.train
+        if settings.joined:
+            self.material = self.train.followed_by(joined_sample(subject, self.train, settings))
         self.embeddings: Tensor = subject.traced.get_input_embeddings().weight.detach()
         self.vocabulary = vocabulary(subject.tokenizer, len(self.embeddings))
         ids = self.train.tokens.ids()
@@ -272,8 +259,10 @@ class Learner:
         size = 1 if self.subject.single_rows else self.settings.batch_size
         for epoch in range(self.settings.epochs):
             random = np.random.default_rng([self.settings.seed, epoch])
-            order = random.permutation(len(self.train.tokens))
-            batches = batches_by_length(self.train.tokens.lengths[order], size)
+            order = random.permutation(len(self.train.texts))
+            if self.settings.joined:
+                order += len(order) * (random.random(len(order)) < self.settings.joined)
+            batches = batches_by_length(self.material.tokens.lengths[order], size)
             steps += [order[batches[place]].tolist() for place in random.permutation(len(batches))]
         return steps
 
@@ -286,9 +275,9 @@ class Learner:
         for one in self.optimizers.values():
             for group in one.param_groups:
                 group["lr"] = group["rate"] * (1 - stage.done)
-        inputs = self.subject.tensors(self.train.tokens.take(rows))
+        inputs = self.subject.tensors(self.material.tokens.take(rows))
         answer, logits = self.draws.answer(inputs, number, stage)
-        target = torch.from_numpy(self.train.targets[rows]).to(self.subject.device)
+        target = torch.from_numpy(self.material.targets[rows]).to(self.subject.device)
         loss = cross_entropy(answer, target) + self.regulariser(logits, stage.learnt)
         if not torch.isfinite(loss):
             raise MaskError(f"learning diverged in step {number + 1}: try smaller rates.")
