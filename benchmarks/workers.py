@@ -5,6 +5,7 @@
     python -m benchmarks.workers lose MODEL SUITE TRAIN --texts 4000 [--kills 5]
     python -m benchmarks.workers speed MODEL SUITE TRAIN [--texts N] [--workers 2] [--threads 1]
     python -m benchmarks.workers memory MODEL SUITE TRAIN [--workers 1,2,4,8] [--texts 2000]
+    python -m benchmarks.workers asking MODEL SUITE TRAIN [--texts N] [--workers 2]
     python -m benchmarks.workers shards MODEL SUITE TRAIN [--texts 20000]
 
 `same` compares data files byte by byte, `kill` too, while workers are killed at random moments,
@@ -14,7 +15,8 @@ what adding up takes of that, without the checkpoints that one process writes as
 with `--threads 1` it times one worker against several, each of one thread. `memory` prints the
 peak of the resident memory of the process that asks, which is to depend neither on workers nor on
 texts, and of what of it is no file's: before a run, after it, and after its report and its pages.
-`shards` prints how large what workers send is.
+`asking` prints how long the process that asks computes for each text, which no worker takes off it:
+its processor time, best seen with a tiny model. `shards` prints how large what workers send is.
 """
 
 from __future__ import annotations
@@ -306,6 +308,24 @@ def _anonymous() -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon"))
 
 
+def asking(arguments: argparse.Namespace) -> None:
+    start = time.process_time()
+    n = len(suite_of(arguments.suite, arguments.texts))
+    _print_asking("reading the suite", time.process_time() - start, n)
+    measured = Measured(arguments)
+    for workers in arguments.workers:
+        cov = measured.coverage(workers)
+        start = time.process_time()
+        _, took = measured.run(cov, str(workers))
+        _print_asking(f"running it, {workers} workers", time.process_time() - start, n)
+        print(f"{took:.1f} s by the clock", flush=True)
+        cov.close()
+
+
+def _print_asking(what: str, seconds: float, texts: int) -> None:
+    print(f"{what}: {seconds:.1f} s, {1e6 * seconds / texts:.0f} µs a text", flush=True)
+
+
 def shards(arguments: argparse.Namespace) -> None:
     """Print how large the shards of a suite are, how they join, and how long adding takes."""
     measured = Measured(arguments)
@@ -340,6 +360,7 @@ COMMANDS = {
     "lose": lose,
     "speed": speed,
     "memory": memory,
+    "asking": asking,
     "shards": shards,
 }
 

@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 OPTIONAL = {
     "pyarrow": {"mncover.suites.formats.records"},
     "pandas": {"mncover.report.frames"},
+    "fsspec": {"mncover.data.addresses"},
     "datasets": {"mncover.suites.formats.hub"},
     "matplotlib": {"mncover.report.plots"},
     "jinja2": {"mncover.report.html"},

@@ -8,7 +8,7 @@ from pathlib import Path
 from mncover.cli.options import Config
 from mncover.data.places import check_model_folder, check_source, check_target
 from mncover.data.writing import protect
-from mncover.suites.formats.hub import is_hub
+from mncover.suites.formats import is_elsewhere
 
 
 def check_paths(
@@ -29,7 +29,7 @@ def check_paths(
         if model is not None:
             check_model_folder(model)
     for source in sources:
-        if source is not None and not is_hub(source):
+        if source is not None and not is_elsewhere(source):
             check_source(Path(source))
     if file is not None:
         check_target(Path(file))

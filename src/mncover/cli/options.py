@@ -235,7 +235,7 @@ MEASURING = ("train", "train_limit", *FIELDS, *SETTINGS, *LOADING, *SPREAD, "cri
 CHECKING = ("max_failing", "max_failing_test", "fail_under", "fail_under_test", "metric")
 
 # Options that are not configuration.
-_FORMATS = f"({listed(*TEXT_FORMATS)}; .gz too), a data set (hf:NAME:SPLIT)"
+_FORMATS = f"({listed(*TEXT_FORMATS)}; .gz too), an address (s3://…), a data set (hf:NAME:SPLIT)"
 _FORMATS += f" or a test suite ({listed(*SUITE_FORMATS)})"
 DataFile = Annotated[Path | None, argument("The data file; run.mncover if not given.", "FILE")]
 Model = Annotated[str, argument("A Hugging Face folder or hub name.", "MODEL")]

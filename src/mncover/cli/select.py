@@ -13,6 +13,7 @@ from mncover.cli.checks import check_paths
 from mncover.cli.fit import cases_in, dev_cases, second_if_known, with_fitted, with_second
 from mncover.cli.options import Config, flag, listed, option, written
 from mncover.coverage import Coverage
+from mncover.data.addresses import is_address
 from mncover.data.columns import taken
 from mncover.errors import SettingsError
 from mncover.report.fits import fit_table, fit_to_json, fit_words
@@ -154,6 +155,8 @@ def _write(cases: Cases, chosen: Indices, source: Path | None, output: Path) -> 
     records = list(zip(data.table["index"][rows].tolist(), texts, strict=True))
     if source is None and not run.suite:
         raise SettingsError("the texts came from no file: name one that holds them with --suite.")
+    if source is None and is_address(run.suite):  # a stranger's data file may name any
+        raise SettingsError(f"the texts are not read again unless you ask: add --suite {run.suite}")
     total = run.whole or run.texts or len(data.table)
     copy_records(source or Path(run.suite), records, total, output)
 

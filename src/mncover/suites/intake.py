@@ -13,8 +13,8 @@ from typing import Any
 
 from mncover.data.table import UNKNOWN
 from mncover.errors import SettingsError, TextError
-from mncover.suites.formats import field_names, is_test_suite, read_rows
-from mncover.suites.formats.hub import is_hub, with_class_names
+from mncover.suites.formats import field_names, is_elsewhere, is_test_suite, read_rows
+from mncover.suites.formats.hub import with_class_names
 from mncover.suites.formats.records import PAIR_FIELDS, TEXT_FIELDS, Fields
 from mncover.suites.rows import Rows, fitting_labels
 from mncover.types import Text, check_cases, check_texts, is_text
@@ -150,8 +150,8 @@ def _without_columns(found: Any, fields: Fields) -> Any:
 
 
 def _file(given: Any) -> Path | None:
-    """Return the path of a file, or of a data set on the hub, if that is what was given."""
-    if isinstance(given, Path) or (isinstance(given, str) and is_hub(given)):
+    """Return the path or address of a file, or a data set's, if that is what was given."""
+    if isinstance(given, Path) or (isinstance(given, str) and is_elsewhere(given)):
         return Path(given)
     return None
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from mncover.data.addresses import shown
 from mncover.data.columns import Coded, Coder, Column, Numbers, small, taken
 from mncover.data.jsonpieces import json_pieces
 from mncover.data.table import UNKNOWN
@@ -112,7 +113,7 @@ class Rows:
     def place(self, row: int) -> str:
         """Return where a text comes from, for messages."""
         where = f"line {self.lines[row]}" if len(self.lines) else f"text {self.indices[row]}"
-        return where if self.path is None else f"{self.path}, {where}"
+        return where if self.path is None else f"{shown(self.path)}, {where}"
 
     @property
     def fingerprint(self) -> str:
@@ -137,7 +138,8 @@ class Rows:
     @property
     def origin(self) -> tuple[str, str, int, str, int]:
         """What a run remembers: file, fingerprint, texts; of a part, which, and of how many."""
-        return str(self.path or ""), self.fingerprint, len(self), self.chosen, self.whole
+        path = "" if self.path is None else shown(self.path)
+        return path, self.fingerprint, len(self), self.chosen, self.whole
 
     def numbered(self, class_names: Sequence[str]) -> Rows:
         """Return the rows with class numbers as labels, -1 where the class is unknown."""

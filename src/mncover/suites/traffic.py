@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mncover.data.addresses import shown
 from mncover.errors import SettingsError, TextError
 from mncover.suites.formats import is_test_suite, read_records
 from mncover.suites.formats.hub import is_hub
@@ -42,8 +43,8 @@ def read_traffic(
 ) -> Traffic:
     """Read a file of texts; of more than `most` lines, so many are drawn at random."""
     if is_test_suite(path):
-        raise TextError(f"{path}: this is a test suite; traffic is a file of texts.")
-    return _drawn(_texts(path, fields or Fields()), most, seed, str(path))
+        raise TextError(f"{shown(path)}: this is a test suite; traffic is a file of texts.")
+    return _drawn(_texts(path, fields or Fields()), most, seed, shown(path))
 
 
 def given_traffic(given: Any, fields: Fields, most: int = MOST, seed: int = 0) -> Traffic:
@@ -80,4 +81,4 @@ def _texts(path: Path, fields: Fields) -> Iterator[Text]:
             chosen = chosen or choose_fields(record, fields)
             yield pick(record, chosen, "")[0]
         except TextError as error:
-            raise TextError(f"{path}, line {line}: {error}") from None
+            raise TextError(f"{shown(path)}, line {line}: {error}") from None

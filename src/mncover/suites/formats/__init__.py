@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from mncover.data.addresses import file_name, here, is_address, shown
 from mncover.errors import TextError
 from mncover.suites.formats import checklist, harness_samples, hub, jsonlines, promptfoo, records
 from mncover.suites.formats.collecting import Collected
@@ -37,25 +38,32 @@ FOREIGN: dict[str, Callable[[Path], Collected]] = {
 
 def converted(path: Path) -> tuple[Suite, str]:
     """Read a test suite, or a file of another tool, and what of that does not map, in words."""
-    collect = next((f for suffix, f in FOREIGN.items() if path.name.endswith(suffix)), None)
+    name = file_name(path)
+    collect = next((f for suffix, f in FOREIGN.items() if name.endswith(suffix)), None)
     if collect is None or is_test_suite(path):
         return load_suite(path), ""
-    found = collect(path)
-    return found.suite(path), found.says()
+    with here(path) as file:
+        found = collect(file)
+        return found.suite(file), found.says()
 
 
 def load_suite(path: Path) -> Suite:
     """Read a test suite of any known format."""
     found = _suite_format(path)
     if found is None:
-        raise TextError(f"{path}: the name of a test suite ends with {', '.join(SUITE_FORMATS)}.")
-    return found.read(path)
+        known = ", ".join(SUITE_FORMATS)
+        raise TextError(f"{shown(path)}: the name of a test suite ends with {known}.")
+    with here(path) as file:
+        return found.read(file)
 
 
 def is_test_suite(path: Path) -> bool:
     """Return whether a file is a test suite rather than a plain list of texts."""
     found = _suite_format(path)
-    return found is not None and found.accepts(path)
+    if found is None:
+        return False
+    with here(path) as file:
+        return found.accepts(file)
 
 
 def save_suite(suite: Suite, path: Path) -> None:
@@ -68,7 +76,8 @@ def save_suite(suite: Suite, path: Path) -> None:
 
 
 def _suite_format(path: Path) -> SuiteFormat | None:
-    return next((f for suffix, f in SUITE_FORMATS.items() if path.name.endswith(suffix)), None)
+    name = file_name(path)
+    return next((f for suffix, f in SUITE_FORMATS.items() if name.endswith(suffix)), None)
 
 
 def read_rows(path: Path, fields: Fields | None = None) -> Rows:
@@ -86,7 +95,7 @@ def read_texts(path: Path, fields: Fields | None = None, limit: int | None = Non
     """
     found = RowWriter()
     chosen: Fields | None = None
-    context = path.name.split(".")[0]
+    context = file_name(path).split(".")[0]
     for line, record in read_records(path):
         if limit is not None and len(found) >= limit:
             break
@@ -94,15 +103,17 @@ def read_texts(path: Path, fields: Fields | None = None, limit: int | None = Non
             chosen = chosen or records.choose_fields(record, fields or Fields())
             found.add(line, *records.pick(record, chosen, context))
         except TextError as error:
-            raise TextError(f"{path}, line {line}: {error}") from None
+            raise TextError(f"{shown(path)}, line {line}: {error}") from None
     if not len(found):
-        raise TextError(f"{path}: the file holds no text.")
+        raise TextError(f"{shown(path)}: the file holds no text.")
     return found.rows(path)
 
 
 def read_records(path: Path) -> Iterator[Record]:
     """Yield the records of a file with their line numbers, before any field is chosen."""
-    return _text_format(path)[1].read(path)
+    found = _text_format(path)[1]
+    with here(path) as file:
+        yield from found.read(file)
 
 
 def field_names(path: Path) -> set[str]:
@@ -127,17 +138,23 @@ def copy_records(source: Path, chosen: list[tuple[int, Text]], total: int, outpu
     if _text_format(output)[0] != suffix:
         raise TextError(f"{output}: {source} is {suffix}, so its records go to a {suffix} file.")
     hint = "name the file that was run with --suite."
-    if not source.is_file() and not hub.is_hub(source):
+    if not (source.is_file() or is_elsewhere(source)):
         raise TextError(f"{source}: no such file any more; {hint}")
-    all_records = list(found.read(source))
-    if (n := len(all_records)) != total:
-        raise TextError(f"{source}: it has {counted(n, 'text')}, but {total:,} were run; {hint}")
-    for place, text in chosen:
-        line, record = all_records[place]
-        if not _holds(record, text):
-            what = f'the text that was run, "{shorten(text)}", is not there'
-            raise TextError(f"{source}, line {line}: {what}; {hint}")
-    records.write_content(found.copy(source, [place for place, _ in chosen]), output)
+    with here(source) as file:
+        all_records = list(found.read(file))
+        if (n := len(all_records)) != total:
+            raise TextError(f"{file}: it has {counted(n, 'text')}, but {total:,} were run; {hint}")
+        for place, text in chosen:
+            line, record = all_records[place]
+            if not _holds(record, text):
+                what = f'the text that was run, "{shorten(text)}", is not there'
+                raise TextError(f"{file}, line {line}: {what}; {hint}")
+        records.write_content(found.copy(file, [place for place, _ in chosen]), output)
+
+
+def is_elsewhere(path: str | Path) -> bool:
+    """Return whether a path names a data set, or is an address, so that no file must be there."""
+    return hub.is_hub(path) or is_address(path)
 
 
 def _holds(record: Any, text: Text) -> bool:
@@ -154,11 +171,12 @@ def _text_format(path: Path) -> tuple[str, TextFormat]:
     """
     if hub.is_hub(path):
         return ".jsonl", hub.DATASET
-    zipped = path.suffix == ".gz"
-    suffix = (path.with_suffix("") if zipped else path).suffix.lower()
+    name = Path(file_name(path))
+    zipped = name.suffix == ".gz"
+    suffix = (name.with_suffix("") if zipped else name).suffix.lower()
     found = TEXT_FORMATS.get(suffix)
     if found is None or (zipped and not found.gzip):
         known = ", ".join(name + "[.gz]" * one.gzip for name, one in TEXT_FORMATS.items())
         given = suffix + ".gz" * zipped
-        raise TextError(f"{path}: unknown kind of file {given!r}; known are {known}.")
+        raise TextError(f"{shown(path)}: unknown kind of file {given!r}; known are {known}.")
     return suffix, found
