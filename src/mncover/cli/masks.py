@@ -16,7 +16,7 @@ from mncover.data.schema import Each, check_shape
 from mncover.errors import MaskError, SchemaError, SettingsError, TextError
 from mncover.masks.masks import Masks, Unseen
 from mncover.masks.meeting import scored_pairs
-from mncover.masks.settings import chosen_settings
+from mncover.masks.settings import LearningSettings, chosen_settings
 from mncover.report.describe import describe_masks
 from mncover.report.meetings import draw_meeting, pair_lists
 from mncover.report.notes import KEEP_ALL, keep_all
@@ -26,6 +26,10 @@ from mncover.types import display_percent, well_formed
 if TYPE_CHECKING:
     from mncover.engine.subject import Subject
 
+USUAL = LearningSettings()
+TEXTS = f"Learn from a sample of N texts. [{USUAL.texts}]"
+WORDS_KEPT = f"Target share of words to keep. [{USUAL.words_kept}]"
+PAIRS_KEPT = f"Share of pairs to keep in attention. [{USUAL.pairs_kept}]"
 TEST = "Texts to measure fidelity on, besides those held out."
 CONTROLS = "Learn with a second seed too, and measure random and shuffled pairs on --test."
 SENTENCE = "With --show and MODEL: draw which words of this text may meet; repeatable."
@@ -49,12 +53,10 @@ def masks(
     *,
     config: Config,
     test: Annotated[Path | None, option(TEST, "FILE")] = None,
-    texts: Annotated[int | None, option("Learn from a sample of N texts. [40000]", "N")] = None,
-    words_kept: Annotated[float | None, option("Target share of words to keep. [0.745]")] = None,
+    texts: Annotated[int | None, option(TEXTS, "N")] = None,
+    words_kept: Annotated[float | None, option(WORDS_KEPT)] = None,
     pairs: Annotated[str | None, option(PAIRS)] = None,
-    pairs_kept: Annotated[
-        float | None, option("Share of pairs to keep in attention. [0.3]")
-    ] = None,
+    pairs_kept: Annotated[float | None, option(PAIRS_KEPT)] = None,
     seed: Annotated[int | None, option("Seed of everything random. [0]")] = None,
     setting: o.Setting = None,
     paper: o.PaperSettings = False,
