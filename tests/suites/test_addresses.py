@@ -16,7 +16,7 @@ import pytest
 
 from mncover.cli import main
 from mncover.data import addresses, datafile
-from mncover.data.addresses import here, is_address, shown
+from mncover.data.addresses import here, is_address, recorded, shown
 from mncover.errors import LimitError, MissingExtraError, TextError
 from mncover.suites.formats import (
     converted,
@@ -75,6 +75,17 @@ def test_texts_at_an_address_are_those_of_the_same_file_here(given: type, tmp_pa
     assert found.origin[0] == "memory://b/texts.jsonl"
     assert found.fingerprint == local.fingerprint
     assert given_traffic(given("memory://b/texts.jsonl"), Fields()).lines == 3
+
+
+def test_what_is_secret_in_an_address_is_kept_in_no_file(tmp_path: Path) -> None:
+    signed = "https://me:password@host/a/t.csv?X-Signature=abc#part"
+    assert recorded(Path(signed)) == "https://host/a/t.csv"
+    assert recorded(Path("s3://bucket/a@b.csv")) == "s3://bucket/a@b.csv"
+    assert recorded(Path("file:///a/b.csv")) == "file:///a/b.csv"
+    assert recorded(tmp_path / "what?.csv") == str(tmp_path / "what?.csv")
+    put("memory://b/t.jsonl?token=abc", LINES.encode())
+    assert given_rows("memory://b/t.jsonl?token=abc").origin[0] == "memory://b/t.jsonl"
+    assert given_traffic("memory://b/t.jsonl?token=abc", Fields()).source == "memory://b/t.jsonl"
 
 
 def test_every_format_can_be_at_an_address(tmp_path: Path) -> None:

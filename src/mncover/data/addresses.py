@@ -44,6 +44,19 @@ def shown(path: Path) -> str:
     return found[1] + slashes + path.as_posix()[found.end() :]
 
 
+def recorded(path: Path) -> str:
+    """Return a path as data files and pages keep it, which others read.
+
+    An address loses what may be secret: a user with a password, and the question of a signed link.
+
+    >>> recorded(Path("https://me:password@host/suite.csv?signature=abc"))
+    'https://host/suite.csv'
+    """
+    if not is_address(path):
+        return str(path)
+    return re.sub(r"(?<=://)[^/@]*@", "", re.split(r"[?#]", shown(path), maxsplit=1)[0])
+
+
 def file_name(path: Path) -> str:
     """Return the name of a file; an address may end with a question or a place in it.
 

@@ -45,7 +45,7 @@ class LearningSettings:
     pair_word_rate: float = 0.05
     message_rate: float = 1e-5
     sparse_pairs: float = 0.08
-    pairs_kept: Annotated[float, 0, 1] = 0.25
+    pairs_kept: Annotated[float, 0, 1] = 0.2
     sparse_words: float = 0.15
     words_kept: Annotated[float, 0, 1] = 0.745
     kl_pairs: float = 0.001

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mncover.data.addresses import shown
+from mncover.data.addresses import recorded, shown
 from mncover.data.columns import Coded, Coder, Column, Numbers, small, taken
 from mncover.data.jsonpieces import json_pieces
 from mncover.data.table import UNKNOWN
@@ -138,7 +138,7 @@ class Rows:
     @property
     def origin(self) -> tuple[str, str, int, str, int]:
         """What a run remembers: file, fingerprint, texts; of a part, which, and of how many."""
-        path = "" if self.path is None else shown(self.path)
+        path = "" if self.path is None else recorded(self.path)
         return path, self.fingerprint, len(self), self.chosen, self.whole
 
     def numbered(self, class_names: Sequence[str]) -> Rows:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mncover.data.addresses import shown
+from mncover.data.addresses import recorded, shown
 from mncover.errors import SettingsError, TextError
 from mncover.suites.formats import is_test_suite, read_records
 from mncover.suites.formats.hub import is_hub
@@ -44,7 +44,7 @@ def read_traffic(
     """Read a file of texts; of more than `most` lines, so many are drawn at random."""
     if is_test_suite(path):
         raise TextError(f"{shown(path)}: this is a test suite; traffic is a file of texts.")
-    return _drawn(_texts(path, fields or Fields()), most, seed, shown(path))
+    return _drawn(_texts(path, fields or Fields()), most, seed, recorded(path))
 
 
 def given_traffic(given: Any, fields: Fields, most: int = MOST, seed: int = 0) -> Traffic:
