@@ -323,7 +323,7 @@ def test_while_words_are_learnt_every_second_text_has_all_pairs_and_the_others_t
         gating_module._gated = gated
         try:
             rows = max(learner._steps(), key=len)
-            ids = learner.subject.tensors(learner.material.tokens.take(rows))["input_ids"]
+            ids = learner.subject.tensors(learner.train.tokens.take(rows))["input_ids"]
             learner.step(rows, 4, PAIRS_FIRST)
         finally:
             gating_module._gated = plain

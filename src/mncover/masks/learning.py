@@ -33,7 +33,7 @@ from mncover.masks.cut import exact_cut
 from mncover.masks.draws import Draws, stage_at
 from mncover.masks.paid import attention_paid
 from mncover.masks.proportional import Proportional
-from mncover.masks.sample import draw_sample, joined_sample
+from mncover.masks.sample import draw_sample
 from mncover.masks.settings import FIDELITY, LearningSettings
 from mncover.masks.vocabulary import count_pairs, vocabulary
 from mncover.masks.wimask import (
@@ -104,8 +104,8 @@ def learn_masks(
             fidelity = learner.held_out_fidelity()
         facts = {
             "model": subject.name,
-            "texts": len(learner.train.texts),
-            "held out": len(learner.held.texts),
+            "texts": len(learner.train.tokens),
+            "held out": len(learner.held.tokens),
             FIDELITY: fidelity,
             "settings": asdict(settings),
         }
@@ -130,13 +130,8 @@ class Learner:
     ) -> None:
         self.make, self.subject, self.texts, self.settings = make, subject, texts, settings
         sample = draw_sample(subject, texts, settings)
-        held = max(1, min(settings.held_out, len(sample.texts) // 10))
+        held = max(1, min(settings.held_out, len(sample.tokens) // 10))
         self.held, self.train = sample.part(0, held), sample.part(held)
-        # What is learnt from: every text alone and, from the number `len(self.train.texts)` on,
-        # with another one behind it.
-        self.material = self.train
-        if settings.joined:
-            self.material = self.train.followed_by(joined_sample(subject, self.train, settings))
         self.embeddings: Tensor = subject.traced.get_input_embeddings().weight.detach()
         self.vocabulary = vocabulary(subject.tokenizer, len(self.embeddings))
         ids = self.train.tokens.ids()
@@ -259,10 +254,8 @@ class Learner:
         size = 1 if self.subject.single_rows else self.settings.batch_size
         for epoch in range(self.settings.epochs):
             random = np.random.default_rng([self.settings.seed, epoch])
-            order = random.permutation(len(self.train.texts))
-            if self.settings.joined:
-                order += len(order) * (random.random(len(order)) < self.settings.joined)
-            batches = batches_by_length(self.material.tokens.lengths[order], size)
+            order = random.permutation(len(self.train.tokens))
+            batches = batches_by_length(self.train.tokens.lengths[order], size)
             steps += [order[batches[place]].tolist() for place in random.permutation(len(batches))]
         return steps
 
@@ -275,9 +268,9 @@ class Learner:
         for one in self.optimizers.values():
             for group in one.param_groups:
                 group["lr"] = group["rate"] * (1 - stage.done)
-        inputs = self.subject.tensors(self.material.tokens.take(rows))
+        inputs = self.subject.tensors(self.train.tokens.take(rows))
         answer, logits = self.draws.answer(inputs, number, stage)
-        target = torch.from_numpy(self.material.targets[rows]).to(self.subject.device)
+        target = torch.from_numpy(self.train.targets[rows]).to(self.subject.device)
         loss = cross_entropy(answer, target) + self.regulariser(logits, stage.learnt)
         if not torch.isfinite(loss):
             raise MaskError(f"learning diverged in step {number + 1}: try smaller rates.")

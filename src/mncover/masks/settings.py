@@ -13,7 +13,7 @@ Normalisation = Literal["mean", "symmetric"]
 Pairs = Literal["attention", "messages"]
 # Settings that only one way of learning pairs has.
 ONLY = {
-    "attention": ("joined", "pairs_kept", "pair_word_rate", "cooling", "start_attention"),
+    "attention": ("pairs_kept", "pair_word_rate", "cooling", "start_attention"),
     "messages": ("message_rate", "normalisation", "start_message", "patience"),
 }
 
@@ -28,8 +28,7 @@ class LearningSettings:
     of pairs, `sparse_words` the share of words kept beyond `words_kept`. `word_hidden` is the
     width of the word network's hidden layer, 0 for none. `start_*` are the initial logits, how
     much the attention paid to a pair changes its own, and the initial size of the message matrix.
-    In attention, `joined` is the share of texts that are learnt from with another one behind
-    them, `pairs_kept` is the share of pairs to keep, `pair_word_rate` the learning rate of
+    In attention, `pairs_kept` is the share of pairs to keep, `pair_word_rate` the learning rate of
     what all pairs with a word share, and `cooling` the noise of the draws at the end, as a
     share of that at the start. Annotations have the smallest and largest sensible value; without
     them, these are 0 and a million.
@@ -38,13 +37,12 @@ class LearningSettings:
     pairs: Pairs = "attention"
     texts: Annotated[int | None, 2, 10**12] = 40_000
     epochs: Annotated[int, 1, 1000] = 3
-    joined: Annotated[float, 0, 1] = 0.6
     batch_size: Annotated[int, 1, 10**6] = 128
     word_rate: float = 4e-3
     pair_rate: float = 0.3
     pair_word_rate: float = 0.05
     message_rate: float = 1e-5
-    sparse_pairs: float = 0.08
+    sparse_pairs: float = 0.04
     pairs_kept: Annotated[float, 0, 1] = 0.2
     sparse_words: float = 0.15
     words_kept: Annotated[float, 0, 1] = 0.745
@@ -82,7 +80,7 @@ class LearningSettings:
         """Return settings that work well where the pairs of words pass messages."""
         rates: Any = {"word_rate": 2e-3, "pair_rate": 0.05, "sparse_pairs": 0.001}
         starts: Any = {"start_pairs": 0.0, "start_words": 2.0}
-        return cls("messages", epochs=2, joined=0.0, temperature=1.0, **starts, **rates)
+        return cls("messages", epochs=2, temperature=1.0, **starts, **rates)
 
     @classmethod
     def paper(cls) -> LearningSettings:
