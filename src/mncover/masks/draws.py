@@ -18,7 +18,7 @@ from mncover.masks.cut import Cut, cut_at, exact_cut
 from mncover.masks.settings import LearningSettings
 from mncover.masks.wimask import Logits, WIMask, inserted, pass_through
 
-PAIRS_FIRST = 2 / 3  # of the steps; the rest is for words
+PAIRS_FIRST = 1 / 2  # of the steps; the rest is for words
 
 
 class Stage(NamedTuple):

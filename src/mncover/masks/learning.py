@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from mncover.masks.masks import Masks
 
 LOOKS_PER_EPOCH = 4  # how often the layer is judged on the held-out texts
-STAGES = 3  # changes when the same settings learn in another way, so that no old state is taken up
+STAGES = 4  # changes when the same settings learn in another way, so that no old state is taken up
 NEARLY = 0.005  # by this much the share of words kept may exceed the one asked for
 
 NUMBERS = ("step", "looked", "best", "stale")  # of `Progress`, in a file

@@ -36,7 +36,7 @@ class LearningSettings:
 
     pairs: Pairs = "attention"
     texts: Annotated[int | None, 2, 10**12] = 40_000
-    epochs: Annotated[int, 1, 1000] = 3
+    epochs: Annotated[int, 1, 1000] = 4
     batch_size: Annotated[int, 1, 10**6] = 128
     word_rate: float = 4e-3
     pair_rate: float = 0.3
