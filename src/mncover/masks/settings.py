@@ -40,10 +40,10 @@ class LearningSettings:
     batch_size: Annotated[int, 1, 10**6] = 128
     word_rate: float = 4e-3
     pair_rate: float = 0.3
-    pair_word_rate: float = 0.05
+    pair_word_rate: float = 0.02
     message_rate: float = 1e-5
     sparse_pairs: float = 0.04
-    pairs_kept: Annotated[float, 0, 1] = 0.2
+    pairs_kept: Annotated[float, 0, 1] = 0.25
     sparse_words: float = 0.15
     words_kept: Annotated[float, 0, 1] = 0.745
     kl_pairs: float = 0.001
