@@ -10,6 +10,7 @@ from typing import Any
 import datasets
 import numpy as np
 import pandas
+import polars
 import pyarrow
 import pytest
 
@@ -62,7 +63,6 @@ def test_tables_of_every_kind_give_the_same_rows(kind: str) -> None:
 
 
 def test_polars_is_read_too() -> None:
-    polars = pytest.importorskip("polars")
     rows = given_rows(polars.DataFrame(COLUMNS), context="topic")
     assert (rows.texts, rows.labels) == (COLUMNS["sentence"], COLUMNS["label"])
     assert rows.contexts == COLUMNS["topic"]
