@@ -22,10 +22,12 @@ its processor time, best seen with a tiny model. `shards` prints how large what 
 from __future__ import annotations
 
 import argparse
+import atexit
 import os
 import pickle
 import random
 import resource
+import shutil
 import signal
 import tempfile
 import threading
@@ -87,6 +89,7 @@ class Measured:
         self.train = read_texts(arguments.train, Fields(), arguments.train_limit).texts
         self.rows = suite_of(arguments.suite, arguments.texts)
         self.folder = Path(tempfile.mkdtemp(prefix="mncover-workers-"))
+        atexit.register(shutil.rmtree, self.folder, ignore_errors=True)
         print(f"{len(self.rows):,} texts, calibrated on {len(self.train):,}", flush=True)
 
     def coverage(
